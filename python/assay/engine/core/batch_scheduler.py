@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from typing import Literal, get_args
+from operator import attrgetter
+from typing import Any, Literal, get_args
 
 from assay._native import BlockManager
+from assay.engine.core.step_pacing import StepPacer
 from assay.engine.requests.request import Request
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.engine.speculation.proposer import DraftWanted, Proposer
@@ -27,6 +29,9 @@ _SORT_KEYS: dict[str, Callable[[Request], tuple[int, int]]] = {
     "shortest": lambda request: (request.num_uncomputed_tokens, request.arrival_order),
 }
 
+_BY_ARRIVAL: Callable[[Request], Any] = attrgetter("arrival_order")
+"""The order of fcfs, without a call of Python for each request."""
+
 
 class BatchScheduler:
     """The waiting and the running requests."""
@@ -40,6 +45,7 @@ class BatchScheduler:
         policy: str,
         speculation_depth: int,
         proposer: Proposer | None = None,
+        pacer: StepPacer | None = None,
     ) -> None:
         """Start without requests; blocks come from this block manager, drafts from a proposer."""
         self.block_manager = block_manager
@@ -47,10 +53,12 @@ class BatchScheduler:
         self.token_budget = token_budget
         self.speculation_depth = speculation_depth
         self._proposer = proposer
+        self.pacer = pacer or StepPacer(0.0)
         self._policy = policy
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.num_preemptions = 0
+        self._block_tokens = block_manager.statistics()["block_tokens"]
         self.ran_out_of_blocks = False
         """Whether the last step could have computed more with more free blocks."""
 
@@ -107,6 +115,8 @@ class BatchScheduler:
     def adopt_requests(self, other: BatchScheduler) -> None:
         """Move the requests of another scheduler here; running ones keep their blocks."""
         self.num_preemptions = other.num_preemptions
+        if other.pacer.limit_s == self.pacer.limit_s:
+            self.pacer = other.pacer
         self.running = other.running
         for request in other.waiting:
             self.add(request)
@@ -118,8 +128,8 @@ class BatchScheduler:
         scheduled: dict[str, ScheduledSequence] = {}
         num_preemptions = self.num_preemptions
         self.ran_out_of_blocks = False
-        budget = self.token_budget
         running = self._running_by_urgency()
+        budget = limit = self._step_budget(running)
         if self._proposer is not None and self.speculation_depth:
             self._propose(self._proposer, running)
         for request in running:
@@ -128,17 +138,29 @@ class BatchScheduler:
             if budget > 0 and request.sequence_id is not None and not request.is_full:
                 budget -= self._schedule_running(request, budget, scheduled)
         if self.num_preemptions == num_preemptions:
-            self._schedule_waiting(scheduled)
+            self._schedule_waiting(scheduled, limit)
         return list(scheduled.values())
+
+    def _step_budget(self, running: list[Request]) -> int:
+        """Tokens of the step: the budget, cut where decode must not wait for so much prefill."""
+        if not self.pacer.limit_s:
+            return self.token_budget
+        decoding = sum(request.num_uncomputed_tokens == 1 for request in running)
+        return self.pacer.budget(decoding, self.token_budget)
 
     def _running_by_urgency(self) -> list[Request]:
         """The running requests: decode before prefill, since its users wait for each token."""
         if len(self.running) < 2:
             return list(self.running)
-        key = _SORT_KEYS[self._policy]
-        return sorted(
-            self.running, key=lambda request: (request.num_uncomputed_tokens > 1, key(request))
-        )
+        decoding: list[Request] = []
+        prefilling: list[Request] = []
+        for request in self.running:
+            is_prefill = request.num_uncomputed_tokens > 1
+            (prefilling if is_prefill else decoding).append(request)
+        key = _BY_ARRIVAL if self._policy == "fcfs" else _SORT_KEYS[self._policy]
+        decoding.sort(key=key)
+        prefilling.sort(key=key)
+        return decoding + prefilling
 
     def _propose(self, proposer: Proposer, running: list[Request]) -> None:
         """Draft for the requests that decode, all at once, within the token budget."""
@@ -193,15 +215,18 @@ class BatchScheduler:
             )
             return num_scheduled - num_returned
 
-    def _schedule_waiting(self, scheduled: dict[str, ScheduledSequence]) -> None:
+    def _schedule_waiting(self, scheduled: dict[str, ScheduledSequence], limit: int) -> None:
         """Start waiting requests while sequences, token budget and blocks last."""
-        budget = self.token_budget - sum(one.num_scheduled_tokens for one in scheduled.values())
+        budget = limit - sum(one.num_scheduled_tokens for one in scheduled.values())
+        growing: int | None = None
         while self.waiting and budget > 0 and len(self.running) < self.max_batch:
+            if growing is None:
+                growing = sum(map(self._grows, self.running))
             request = self.waiting[0]
             keys = request.cache_keys(request.tokens)
             num_cached = self.block_manager.lookup(keys)
             num_scheduled = min(len(request.tokens) - num_cached, budget)
-            if not self._has_free_blocks(num_cached + num_scheduled):
+            if not self._has_free_blocks(num_cached + num_scheduled, growing):
                 self.ran_out_of_blocks = True
                 return
             try:
@@ -217,21 +242,23 @@ class BatchScheduler:
             num_samples = int(num_cached + num_scheduled == len(request.tokens))
             scheduled[request.request_id] = ScheduledSequence(request, num_scheduled, num_samples)
             budget -= num_scheduled
+            growing += self._grows(request)
 
-    def _has_free_blocks(self, num_tokens: int) -> bool:
-        """Whether a block stays free for each running request that may need one more.
+    def _has_free_blocks(self, num_tokens: int, growing: int) -> bool:
+        """Whether a block stays free for each of the `growing` running requests.
 
         Then none is preempted soon.
         """
         if not self.running:
             return True
         counts = self.block_manager.statistics()
-        size = counts["block_tokens"]
-        growing = sum(
-            -(-request.max_total_tokens // size) > -(-request.num_tokens // size)
-            for request in self.running
-        )
-        return -(-num_tokens // size) + growing <= counts["free"] + counts["cached"]
+        needed = -(-num_tokens // self._block_tokens) + growing
+        return needed <= counts["free"] + counts["cached"]
+
+    def _grows(self, request: Request) -> bool:
+        """Whether a request may need another block than those that its tokens fill."""
+        size = self._block_tokens
+        return -(-request.max_total_tokens // size) > -(-request.num_tokens // size)
 
     def _free_blocks(self, request: Request) -> None:
         if request.sequence_id is not None:

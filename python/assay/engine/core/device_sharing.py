@@ -30,7 +30,7 @@ GUARANTEE_WINDOW_NS: Final = SECOND_NS // 2_000
 so that the device never idles between them."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may keep Python's interpreter from the threads of other engines; Python's own
+"""How long a thread may keep Python's interpreter from the threads of engines; Python's own
 default, 5 ms, is longer than a step."""
 
 MAX_GUARANTEED: Final = 95

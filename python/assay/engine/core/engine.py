@@ -438,14 +438,26 @@ class Engine:
         return self._state.runner.graph(sequences).nodes
 
     @exclusive
-    def warm_up(self) -> None:
+    def warm_up(self, seconds: float = 0.0) -> int:
         """Compile the kernels of steps of every size before requests come.
 
-        Engines that share a device need it: a step that waits for a compiler leaves its share to
-        the others.
+        For up to `seconds` more, graphs of decode steps of every size are captured; returns how many
+        graphs there are. Engines that share a device need it: a step that waits for a compiler
+        leaves its share to the others.
         """
         self._check_open()
-        self._state.runner.warm_up()
+        return self._state.runner.warm_up(seconds)
+
+    @exclusive
+    def fill_kv_cache(self, share: float) -> int:
+        """Size the KV cache so that the engine takes this share of the device's memory.
+
+        Returns the tokens that it holds, at most a whole context for each request of `max_batch`.
+        The cache does not grow afterwards.
+        """
+        self._check_idle("fill_kv_cache")
+        self._synchronize()
+        return self._state.fill_kv_cache(share)
 
     @exclusive
     def profile(self, sequences: int = 1, context: int = 64) -> list[NodeTime]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from assay._native import kernel_threads, limit_kernel_threads
-from assay.engine.core import gpu_limits, speculation_methods
+from assay.engine.core import gpu_limits, kv_sizing, speculation_methods
 from assay.engine.core.batch_scheduler import BatchScheduler
 from assay.engine.core.knobs import AS_STORED, KNOBS, Settings
+from assay.engine.core.step_pacing import StepPacer
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.once import Once
 from assay.engine.models import offloading, residence
@@ -191,6 +192,22 @@ class EngineState:
         finally:
             self.kv.restore(snapshot)
 
+    def fill_kv_cache(self, share: float) -> int:
+        """Size the cache so that this share of the device's memory is in use, and keep it so."""
+        before = self._kv_tokens, self._grows
+
+        def roll_back() -> None:
+            self._kv_tokens, self._grows = before
+
+        if self.model.shape.state is None:
+            settings = self.settings
+            tokens = kv_sizing.tokens_that_fit(self.device, self.kv, self.model.shape, share)
+            tokens = min(tokens, settings.max_batch * self.model.shape.context)
+            size = settings.block_tokens
+            self._kv_tokens, self._grows = max(tokens // size, 1) * size, False
+            self._rebuild({"cache"}, roll_back)
+        return self.kv.capacity
+
     def set_adapters(self, adapters: Sequence[LoraAdapter | None]) -> None:
         """Serve other adapters; those of requests under way must keep their places."""
         self._check_adapters(adapters)
@@ -362,6 +379,7 @@ class EngineState:
             policy=settings.policy,
             speculation_depth=self._speculation_depth(),
             proposer=self.proposer,
+            pacer=StepPacer(settings.max_step_ms / 1000.0),
         )
 
     def _build_proposer(self) -> Proposer | None:

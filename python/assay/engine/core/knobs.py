@@ -67,6 +67,14 @@ KNOBS: dict[str, Knob] = {
             65_536,
             rebuilds="graphs",
         ),
+        Knob(
+            "max_step_ms",
+            "milliseconds of a step at most while requests decode: chunks of prefill adapt to the "
+            "steps measured; 0 is no limit",
+            0,
+            0,
+            600_000,
+        ),
         Knob("block_tokens", "tokens in a block of the KV cache", 16, 1, 1024, rebuilds="cache"),
         Knob(
             "kv_format",
@@ -184,6 +192,7 @@ class Settings(NamedTuple):
 
     max_batch: int
     token_budget: int
+    max_step_ms: int
     block_tokens: int
     kv_format: str
     weight_format: str

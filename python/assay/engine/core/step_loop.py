@@ -33,6 +33,8 @@ COUNTERS = (
     "drafts",
     "drafted_tokens",
     "accepted_tokens",
+    "device_ns",
+    "idle_ns",
 )
 """What the step loop counts."""
 
@@ -71,21 +73,32 @@ def collect_outputs(
     if recorder is not None:
         recorder.collecting(step.number)
     tokens, logprobs = state.runner.collect(step)
+    if state.scheduler.pacer.limit_s:
+        _pace(state, step)
     top: list[TopLogprobs] = [()] * len(tokens)
-    if counts := _top_logprobs_counts(step.scheduled):
+    if not step.totals.is_plain and (counts := _top_logprobs_counts(step.scheduled)):
         top = top_logprobs(state.runner.logits(len(tokens)), max(counts))
         if recorder is not None:
             recorder.lap(recording.LOGPROBS)
     counters["steps"] += 1
+    times = state.runner.clock.read()
+    counters["device_ns"] += times.device_ns
+    counters["idle_ns"] += times.idle_ns
     outputs = []
-    row = 0
+    row = num_generated = 0
     for sequence in step.scheduled:
-        rows = slice(row, row + sequence.num_samples)
+        first = row
         row += sequence.num_samples
-        if not _is_unfinished(sequence):
-            continue
         request = sequence.request
+        if request.finish_reason is not None:
+            continue
         request.pending = None
+        if advanced and sequence.num_samples == 1 and request.is_plain and tokens[first] >= 0:
+            # Most sequences of most steps: one token, nothing to verify.
+            num_generated += 1
+            outputs.append((request, [output_processor.append_token(request, tokens[first])]))
+            continue
+        rows = slice(first, row)
         num_known = len(request.tokens)
         if request.draft_tokens and state.proposer is not None:
             state.proposer.observe(request, tokens[rows])
@@ -94,8 +107,9 @@ def collect_outputs(
         )
         if not advanced:
             _commit_computed_tokens(state, counters, sequence, num_known, len(chunks))
-        counters["generated_tokens"] += sum(chunk.token_id is not None for chunk in chunks)
+        num_generated += sum(chunk.token_id is not None for chunk in chunks)
         outputs.append((request, chunks))
+    counters["generated_tokens"] += num_generated
     if recorder is not None:
         recorder.lap(recording.APPEND_TOKENS)
     return outputs
@@ -113,17 +127,30 @@ def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | No
     if recorder is not None:
         number = recorder.launching(scheduled)
         recorder.lap(recording.SCHEDULE)
-    copies = False
-    for sequence in scheduled:
-        if sequence.block_copy is not None:
-            state.kv.copy_block(*sequence.block_copy)
+    copies = logprobs = False
+    for request, _, num_samples, block_copy in scheduled:
+        if block_copy is not None:
+            state.kv.copy_block(*block_copy)
             copies = True
-        if sequence.request.first_scheduled_time is None:
-            sequence.request.first_scheduled_time = start
+        if request.first_scheduled_time is None:
+            request.first_scheduled_time = start
+        if not request.is_plain and num_samples and request.params.logprobs is not None:
+            logprobs = True
     if recorder is not None and copies:
         recorder.lap(recording.COPY_BLOCKS)
-    logprobs = any(one.num_samples and one.request.params.logprobs is not None for one in scheduled)
     return state.runner.launch(scheduled, logprobs=logprobs, after=after, number=number)
+
+
+def _pace(state: EngineState, step: InFlightStep) -> None:
+    """Tell the pacer how long a step took."""
+    decoding = sum(one.num_scheduled_tokens == 1 for one in step.scheduled)
+    state.scheduler.pacer.observe(
+        decoding,
+        step.totals.num_tokens - decoding,
+        step.launched_s,
+        time.perf_counter(),
+        is_end=bool(step.totals.num_samples),
+    )
 
 
 def _is_unfinished(sequence: ScheduledSequence) -> bool:
@@ -143,9 +170,12 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
         return False
     # Penalties and masks follow from the sampled tokens; top logprobs are computed from logits that
     # the next step would overwrite.
-    changed = (one.request.params.penalized or one.request.params.biased for one in step.scheduled)
-    if any(changed) or _top_logprobs_counts(step.scheduled):
-        return False
+    if not step.totals.is_plain:
+        params = (one.request.params for one in step.scheduled)
+        if any(one.penalized or one.biased for one in params):
+            return False
+        if _top_logprobs_counts(step.scheduled):
+            return False
     # With enough free blocks no request is preempted, whose tokens would have to be known.
     counts = state.kv.block_manager.statistics()
     chunk = -(-state.settings.token_budget // counts["block_tokens"])
@@ -155,15 +185,21 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
 def _advance_to_pending(state: EngineState, counters: Counter[str], step: InFlightStep) -> None:
     """Count an in-flight step as computed: each sampled request gains a pending token."""
     row = 0
+    commit = state.kv.block_manager.commit
     for sequence in step.scheduled:
-        if _is_unfinished(sequence):
-            request = sequence.request
-            _commit_computed_tokens(
-                state, counters, sequence, len(request.tokens), sequence.num_samples
-            )
-            if sequence.num_samples:
+        request, count, num_samples, _ = sequence
+        if request.finish_reason is None:
+            computed = request.num_computed_tokens
+            is_decode = count == 1 and computed >= request.num_prompt_tokens
+            if is_decode and not request.adapter and request.sequence_id is not None:
+                commit(request.sequence_id, request.tokens[computed : computed + 1])
+                request.num_computed_tokens = computed + 1
+            else:
+                known = len(request.tokens)
+                _commit_computed_tokens(state, counters, sequence, known, num_samples)
+            if num_samples:
                 request.pending = pending_token(row)
-        row += sequence.num_samples
+        row += num_samples
 
 
 def _append_sampled_tokens(

@@ -67,6 +67,8 @@ class Request:
     """The number of its LoRA adapter; 0 is none."""
     grammar: GrammarMatcher | None = None
     """Where its output is in the grammar that constrains it."""
+    is_plain: bool = True
+    """Whether sampling needs no penalties, mask, bias or log-probabilities."""
     _output_counts: npt.NDArray[np.int32] | None = None
     _prompt_mask: npt.NDArray[np.uint8] | None = None
     _num_counted_tokens: int = 0
@@ -108,6 +110,7 @@ class Request:
             arrival_time=time.perf_counter(),
             grammar=grammar,
             adapter=adapter,
+            is_plain=not (params.penalized or params.biased or params.logprobs is not None),
         )
 
     @classmethod

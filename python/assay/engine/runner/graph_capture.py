@@ -13,8 +13,15 @@ from assay.errors import DeviceError
 from assay.runtime import Device, Stream
 from assay.runtime.graphs import Graph, capture_graph
 
-MAX_PROGRAMS = 256
+MAX_PROGRAMS = 1024
 """Step programs that are kept; the least recently used one is dropped first."""
+
+MAX_CAPTURED_PREFILL = 128
+"""Tokens of a step with prefill up to which a GPU replays a graph. A larger one computes longer than
+its operations take to queue, behind the step before it; its shape is hardly ever the same twice."""
+
+PREFILL_TOKENS_MULTIPLE = 64
+"""What the tokens of a step are padded to where no graph is captured: rows of a tile of a GEMM."""
 
 DEFAULT_GRAPH_BUCKETS = 8
 
@@ -114,17 +121,27 @@ class GraphCache:
         # Operations keep scratch memory for each stream: one stream serves all captures.
         self._stream = device.stream()
 
+    @property
+    def must_capture(self) -> bool:
+        """Whether every step has to be a graph: it is timed, delayed or launched in parts."""
+        return self._captures and (self._parts > 1 or self._traced or self._delays is not None)
+
     def get(
-        self, shape: StepShape, buffer_index: int, make_buffers: Callable[[], StepBuffers]
+        self,
+        shape: StepShape,
+        buffer_index: int,
+        make_buffers: Callable[[], StepBuffers],
+        *,
+        captures: bool = True,
     ) -> StepProgram:
-        """The program of a step shape, captured if it can be."""
+        """The program of a step shape, captured if it can be and is to be."""
         key = (shape, buffer_index, self._traced, self._delays is not None)
         program = self._programs.get(key)
         if program is not None:
             self._programs.move_to_end(key)
             return program
         program = StepProgram(InputLayout(shape), make_buffers())
-        if self._captures:
+        if self._captures and captures:
             try:
                 if self._parts > 1 and not self._traced and self._delays is None:
                     self._capture_parts(program)

@@ -6,18 +6,22 @@ and tokens that are not read back yet pass from one step to the next in device m
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from assay._native import BlockManager
 from assay.engine.models.model import Model
-from assay.engine.models.step_buffers import StepBuffers, StepShape, Workspace
-from assay.engine.requests.scheduled_sequence import ScheduledSequence
+from assay.engine.models.step_buffers import BUFFER_COUNT, StepBuffers, StepShape, Workspace
+from assay.engine.requests.scheduled_sequence import ScheduledSequence, StepTotals, totals_of
 from assay.engine.runner import recording
 from assay.engine.runner.degradations import Degradations
 from assay.engine.runner.graph_capture import (
     DEFAULT_GRAPH_BUCKETS,
+    MAX_CAPTURED_PREFILL,
+    MIN_TABLE_WIDTH,
+    PREFILL_TOKENS_MULTIPLE,
     GraphCache,
     StepDelays,
     StepProgram,
@@ -28,6 +32,7 @@ from assay.engine.runner.input_batch import InputBatch, Slots
 from assay.engine.runner.logits_bias import LogitsBias
 from assay.engine.runner.recording import EngineRecorder
 from assay.engine.runner.sampler import sample_tokens
+from assay.engine.runner.step_clock import StepClock
 from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime
@@ -62,13 +67,10 @@ class InFlightStep(NamedTuple):
     buffer_index: int
     shape: StepShape
     sampled_tokens: Array
+    totals: StepTotals
+    launched_s: float
     number: int | None = None
     """Its number in the trace that is captured, if one is."""
-
-    @property
-    def num_samples(self) -> int:
-        """Tokens that it samples, padding excluded."""
-        return sum(sequence.num_samples for sequence in self.scheduled)
 
 
 class ModelRunner:
@@ -120,6 +122,7 @@ class ModelRunner:
             degradations=self.degradations,
             parts=graphs_per_step,
         )
+        self.clock = StepClock(device)
         self._input_batch = InputBatch(self.workspace, kv.block_manager)
         self._logits_bias = LogitsBias(self.workspace)
 
@@ -170,9 +173,11 @@ class ModelRunner:
     ) -> InFlightStep:
         """Upload the inputs of a step and launch it, behind one that may still be in flight."""
         buffer_index = 0 if after is None else 1 - after.buffer_index
-        if is_biased := _is_biased(scheduled):
+        totals, launched_s = totals_of(scheduled), time.perf_counter()
+        if is_biased := not totals.is_plain and _is_biased(scheduled):
             self._logits_bias.begin(scheduled)
-        program = self._prepare(scheduled, logprobs, buffer_index)
+        program = self._prepare(scheduled, totals, logprobs, buffer_index)
+        self.clock.begin()
         for graph in program.graphs:
             graph.replay()
         if not program.graphs:
@@ -181,14 +186,23 @@ class ModelRunner:
         if is_biased:
             self._logits_bias.upload(program.buffers.shape.num_samples)
             sample_tokens(program.buffers)
+        self.clock.end(follows=totals.continues)
         if self._recorder is not None:
             self._recorder.lap(recording.LAUNCH)
         buffers = program.buffers
-        return InFlightStep(scheduled, buffer_index, buffers.shape, buffers.sampled_tokens, number)
+        return InFlightStep(
+            scheduled,
+            buffer_index,
+            buffers.shape,
+            buffers.sampled_tokens,
+            totals,
+            launched_s,
+            number,
+        )
 
     def collect(self, step: InFlightStep) -> tuple[list[int], list[float] | None]:
         """Wait for a step; returns the sampled tokens and their log-probabilities."""
-        shape, num_samples = step.shape, step.num_samples
+        shape, num_samples = step.shape, step.totals.num_samples
         if not shape.num_samples:
             return [], None
         words = shape.num_samples * (2 if shape.logprobs else 1)
@@ -210,7 +224,9 @@ class ModelRunner:
 
     def profile(self, scheduled: Sequence[ScheduledSequence]) -> list[NodeTime]:
         """Run a step and time each operation."""
-        return self._graphs.capture(self._prepare(scheduled, False, 0)).profile()
+        return self._graphs.capture(
+            self._prepare(scheduled, totals_of(scheduled), False, 0)
+        ).profile()
 
     def logits(self, rows: int) -> npt.NDArray[np.float32]:
         """The first rows of the last step's logits, penalties applied."""
@@ -228,30 +244,59 @@ class ModelRunner:
         """The graph of a decode step of this many sequences."""
         return self._graphs.capture(self._program(self._decode_shape(sequences), 0))
 
-    def warm_up(self) -> None:
-        """Compile the kernels of steps of every size, and capture some, so that no request waits for it."""
+    def warm_up(self, seconds: float = 0.0) -> int:
+        """Compile the kernels of steps of every size and capture some graphs; returns how many.
+
+        Then decode steps of every capture size are captured, for as long as `seconds` are not over:
+        those left are captured when they are first needed.
+        """
+        count = 0
+        for shape in dict.fromkeys((*self._powers_of_two(), *self._prefill_shapes())):
+            count += self._capture(shape, 0)
+        end = time.perf_counter() + seconds
+        for shape in self._every_decode_shape() if seconds else ():
+            for buffer_index in range(BUFFER_COUNT):
+                if time.perf_counter() > end:
+                    return count
+                count += self._capture(shape, buffer_index)
+        return count
+
+    def _capture(self, shape: StepShape, buffer_index: int) -> bool:
+        make_buffers = partial(self._step_buffers, shape, buffer_index)
+        return bool(self._graphs.get(shape, buffer_index, make_buffers).graphs)
+
+    def _powers_of_two(self) -> list[StepShape]:
+        """Decode steps of 1, 2, 4 ... sequences and of the most."""
+        most = self.workspace.max_shape.num_seqs
+        return [*map(self._decode_shape, _doubling(1, most))]
+
+    def _every_decode_shape(self) -> list[StepShape]:
+        """Decode steps of every capture size, those of short contexts first."""
         most = self.workspace.max_shape
-        count = 1
-        while count < most.num_seqs:
-            self._program(self._decode_shape(count), 0)
-            count *= 2
-        self._program(self._decode_shape(most.num_seqs), 0)
-        prefill = StepShape(
-            most.num_tokens,
-            most.num_seqs,
-            min(most.num_seqs, most.num_samples),
-            self._block_table_width(1),
-            gathers_samples=True,
-        )
-        self._program(prefill, 0)
+        sizes = sorted({self._capture_size(count + 1) for count in range(most.num_seqs)})
+        widest = most.block_table_width * self._block_tokens
+        contexts = [MIN_TABLE_WIDTH * self._block_tokens * 4**power for power in range(8)]
+        reached = [context for context in contexts if context < widest] + [widest]
+        return [self._decode_shape(size, context) for context in reached for size in sizes]
+
+    def _prefill_shapes(self) -> list[StepShape]:
+        """Steps of prompts, small to large, of one sequence and of many: together, every kernel."""
+        most = self.workspace.max_shape
+        width = self._block_table_width(1)
+        sizes = [size for size in (16, 64, MAX_CAPTURED_PREFILL) if size < most.num_tokens]
+        return [
+            StepShape(tokens, seqs, min(seqs, most.num_samples), width, gathers_samples=True)
+            for tokens in (most.num_tokens, *sizes)
+            for seqs in {1, min(tokens, most.num_seqs)}
+        ]
 
     def close(self) -> None:
         """Destroy all graphs."""
         self._graphs.close()
 
-    def _decode_shape(self, sequences: int) -> StepShape:
+    def _decode_shape(self, sequences: int, context: int = 1) -> StepShape:
         size = self._capture_size(sequences)
-        width = self._block_table_width(1)
+        width = self._block_table_width(context)
         return StepShape(size, size, size, width, decode_only=not self.batch_invariant)
 
     def _capture_size(self, count: int) -> int:
@@ -266,32 +311,30 @@ class ModelRunner:
         return block_table_width(-(-num_tokens // self._block_tokens), max_width)
 
     def _prepare(
-        self, scheduled: Sequence[ScheduledSequence], logprobs: bool, buffer_index: int
+        self,
+        scheduled: Sequence[ScheduledSequence],
+        totals: StepTotals,
+        logprobs: bool,
+        buffer_index: int,
     ) -> StepProgram:
         """Upload the inputs of a step; returns the program to launch."""
-        num_tokens = sum(one.num_scheduled_tokens for one in scheduled)
-        num_samples = sum(one.num_samples for one in scheduled)
-        penalties = any(one.num_samples and one.request.params.penalized for one in scheduled)
+        num_tokens, num_samples = totals.num_tokens, totals.num_samples
+        penalties = not totals.is_plain and any(
+            one.num_samples and one.request.params.penalized for one in scheduled
+        )
         # Decode attention on a GPU sums in another order than prefill: a batch-invariant step uses
         # one kernel for both, so that a sequence does not depend on prefill in the same step.
-        decode_only = not self.batch_invariant and all(
-            one.num_scheduled_tokens == 1 for one in scheduled
-        )
-        longest = max(
-            one.request.num_computed_tokens + one.num_scheduled_tokens for one in scheduled
-        )
+        decode_only = not self.batch_invariant and totals.decode_only
+        padded = self._padded(num_tokens, len(scheduled), num_samples, decode_only=decode_only)
         shape = StepShape(
-            self._capture_size(num_tokens),
-            self._capture_size(len(scheduled)),
-            self._capture_size(num_samples),
-            self._block_table_width(longest),
+            *padded,
+            self._block_table_width(totals.longest_context),
             gathers_samples=num_tokens != num_samples,
             penalties=penalties,
-            biased=_is_biased(scheduled),
+            biased=not totals.is_plain and _is_biased(scheduled),
             logprobs=logprobs,
             decode_only=decode_only,
-            adapted=self.model.shape.adapters is not None
-            and any(one.request.adapter for one in scheduled),
+            adapted=self.model.shape.adapters is not None and totals.adapted,
         )
         program = self._program(shape, buffer_index)
         if self._recorder is not None:
@@ -301,20 +344,56 @@ class ModelRunner:
         )
         return program
 
-    def _program(self, shape: StepShape, buffer_index: int) -> StepProgram:
-        def make_buffers() -> StepBuffers:
-            if shape.penalties:
-                self.workspace.allocate_penalties()
-            return self.workspace.step_buffers(
-                shape,
-                buffer_index,
-                self.kv.keys,
-                self.kv.values,
-                batch_invariant=self.batch_invariant,
-                num_splits=self.num_splits,
-            )
+    def _padded(
+        self, tokens: int, seqs: int, samples: int, *, decode_only: bool
+    ) -> tuple[int, int, int]:
+        """The sizes of a step with padding: few combinations where prefill joins decode on a GPU."""
+        if decode_only or self.batch_invariant or not self.device.capabilities.is_gpu:
+            return tuple(map(self._capture_size, (tokens, seqs, samples)))  # type: ignore[return-value]
+        most = self.workspace.max_shape
+        rows = self._capture_size(tokens)
+        if not self._captures_prefill(tokens):
+            rows = -(-tokens // PREFILL_TOKENS_MULTIPLE) * PREFILL_TOKENS_MULTIPLE
+        # Padding sequences cost nothing, and padding samples little beside the prefill.
+        return (
+            min(rows, most.num_tokens),
+            min(capture_size(seqs, 1), most.num_seqs),
+            min(capture_size(samples, 1), most.num_samples),
+        )
 
-        return self._graphs.get(shape, buffer_index, make_buffers)
+    def _captures_prefill(self, tokens: int) -> bool:
+        """Whether a step of this many tokens is a graph although some are of prefill."""
+        if self.batch_invariant or not self.device.capabilities.is_gpu:
+            return True
+        return tokens <= MAX_CAPTURED_PREFILL or self._graphs.must_capture
+
+    def _program(self, shape: StepShape, buffer_index: int) -> StepProgram:
+        return self._graphs.get(
+            shape,
+            buffer_index,
+            partial(self._step_buffers, shape, buffer_index),
+            captures=shape.decode_only or self._captures_prefill(shape.num_tokens),
+        )
+
+    def _step_buffers(self, shape: StepShape, buffer_index: int) -> StepBuffers:
+        if shape.penalties:
+            self.workspace.allocate_penalties()
+        return self.workspace.step_buffers(
+            shape,
+            buffer_index,
+            self.kv.keys,
+            self.kv.values,
+            batch_invariant=self.batch_invariant,
+            num_splits=self.num_splits,
+        )
+
+
+def _doubling(least: int, most: int) -> list[int]:
+    """Powers of two times the least, and the most at the end."""
+    values = [least]
+    while values[-1] < most:
+        values.append(min(2 * values[-1], most))
+    return values
 
 
 def _is_biased(scheduled: Sequence[ScheduledSequence]) -> bool:
