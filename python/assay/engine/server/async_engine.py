@@ -27,6 +27,8 @@ LEAST_LOGPROB: Final = -9999.0
 class OutputDelta:
     """The new output of one choice since the last read."""
 
+    __slots__ = ("chunks",)
+
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
 
@@ -62,6 +64,9 @@ class OutputStream:
         self._unread: dict[int, OutputDelta] = {}
         self._error: BaseException | None = None
         self._has_news = asyncio.Event()
+        self._write: Callable[[int, OutputDelta], bool] | None = None
+        self._is_waiting = False
+        """Whether the reader has passed on all that it was given."""
         started = time.perf_counter()
         self._choices = {
             name: _ChoiceTiming(index, operation, started) for index, name in enumerate(names)
@@ -86,8 +91,8 @@ class OutputStream:
             self._error = event.error
             choice.finished(metrics, "error")
         else:
-            self._unread.setdefault(choice.index, OutputDelta()).chunks += event.chunks
-            choice.received(metrics, len(event.token_ids))
+            self._add(choice.index, event.chunks)
+            choice.received(metrics, sum([chunk.token_id is not None for chunk in event.chunks]))
             if event.summary is not None:
                 self.cached_tokens[choice.index] = event.summary.cached_tokens
                 metrics.queued(event.summary.timing.queued)
@@ -95,12 +100,33 @@ class OutputStream:
                 choice.finished(metrics, event.finish_reason)
         if isinstance(event, Failure) or event.finish_reason is not None:
             self._unfinished.discard(event.request_id)
-        self._has_news.set()
+        if self._unread or self._error is not None or not self._unfinished:
+            self._has_news.set()
+
+    def write_through(self, write: Callable[[int, OutputDelta], bool]) -> None:
+        """Hand outputs to `write` as they come; those that it refuses are for `deltas`."""
+        self._write = write
+
+    def _add(self, index: int, chunks: Sequence[Chunk]) -> None:
+        """Write new output, or keep it in order behind what is not read yet."""
+        if self._write is not None and self._is_waiting and not self._unread:
+            delta = OutputDelta()
+            delta.chunks += chunks
+            try:
+                if self._write(index, delta):
+                    return
+            except Exception as error:
+                # It is this stream's alone; others of the step go on.
+                self._error = error
+                return
+        self._unread.setdefault(index, OutputDelta()).chunks += chunks
 
     async def deltas(self) -> AsyncIterator[tuple[int, OutputDelta]]:
         """The index of a choice and its new output, until all choices have finished."""
         while self._unread or self._unfinished or self._error:
+            self._is_waiting = True
             await self._has_news.wait()
+            self._is_waiting = False
             self._has_news.clear()
             unread, self._unread = self._unread, {}
             for item in unread.items():

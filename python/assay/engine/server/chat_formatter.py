@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from assay.engine.server.async_engine import OutputDelta
 from assay.engine.server.chat_output import ChatOutput, Delta, message_of
+from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
 from assay.engine.server.response_schemas import (
     ChatChoice,
     ChatChunk,
@@ -62,6 +64,20 @@ class ChatFormatter:
         if delta.finish_reason is not None:
             reason = self._reason(delta.finish_reason, output)
             yield self._chunk(index, {}, finish_reason=reason)
+
+    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
+        """The event of a delta after the first, where all text is content."""
+        if self._has_logprobs or delta.finish_reason is not None:
+            return None
+        output = self._outputs.get(index)
+        if output is None or not output.is_plain:
+            return None
+        text = delta.text
+        return self._template.fill(index, text) if text else b""
+
+    @cached_property
+    def _template(self) -> EventTemplate:
+        return EventTemplate(self._chunk(MARKED_INDEX, {"content": MARKED_TEXT}))
 
     def usage_chunk(self, usage: Usage) -> ChatChunk:
         """An event with the usage and no choices."""

@@ -32,6 +32,11 @@ class ChatOutput:
         """White space that is content if more content follows it."""
         self.num_calls = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all text is content."""
+        return self._reasoning is None and self._tools is None
+
     def push(self, text: str) -> list[Delta]:
         """The deltas that this text completes."""
         if self._reasoning is None:

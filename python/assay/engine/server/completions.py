@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from assay.engine.core.probing import PromptLogprobs
 from assay.engine.server.async_engine import OutputDelta
+from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
 from assay.engine.server.request_schemas import CompletionRequest
 from assay.engine.server.response_schemas import (
     Completion,
@@ -83,6 +85,17 @@ class CompletionFormatter:
     def chunks(self, index: int, delta: OutputDelta) -> Iterator[Completion]:
         """One event for each delta."""
         yield self._response([self._choice(index, delta)])
+
+    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
+        """The event of a delta without log-probabilities, end or echo."""
+        if self._has_logprobs or self._echoes or delta.finish_reason is not None:
+            return None
+        return self._template.fill(index, delta.text)
+
+    @cached_property
+    def _template(self) -> EventTemplate:
+        choice = CompletionChoice(index=MARKED_INDEX, text=MARKED_TEXT)
+        return EventTemplate(self._response([choice]))
 
     def usage_chunk(self, usage: Usage) -> Completion:
         """An event with the usage and no choices."""

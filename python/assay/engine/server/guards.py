@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from assay.engine.server import direct_writer
 from assay.engine.server.errors import ApiError, error_response
 from assay.errors import InputError
 
@@ -119,6 +120,9 @@ class TimeoutProtocol(H11Protocol):
         """Stop the timer once the request is complete; restart it with the next one."""
         super().data_received(data)
         cycle: Any = self.cycle
+        if cycle is not None:
+            # The task of the request starts in the next round of the loop.
+            direct_writer.offer(cycle)
         if cycle is None or cycle.response_complete or cycle.more_body:
             if self._request_timer is None:
                 self._request_timer = self.loop.call_later(

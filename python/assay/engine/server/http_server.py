@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from assay.engine.core.device_sharing import SWITCH_SECONDS
 from assay.engine.server.errors import LOGGER
 from assay.engine.server.guards import TimeoutProtocol
 from assay.engine.server.services import Services
@@ -112,6 +114,8 @@ def _refused(host: str, port: int, error: OSError) -> InputError:
 def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0) -> None:
     """Serve until SIGTERM or SIGINT."""
     _raise_file_limit()
+    # The thread that steps the engine must not wait for the event loop longer than this.
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
         app,
         http=TimeoutProtocol,

@@ -6,13 +6,22 @@ OpenTelemetry's names become underscores, as in its Prometheus exporter.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from assay.engine.core.device_sharing import ShareStatistics
 
@@ -63,9 +72,10 @@ class Families:
         self.first_otel = self._histogram(
             "gen_ai_server_time_to_first_token_seconds", first, _FIRST_TOKEN, _OTEL
         )
-        self.gap = self._histogram(
+        self.gap = GapHistogram(
             "vllm:inter_token_latency_seconds", "Seconds from token to token.", _FIRST_TOKEN
         )
+        self.registry.register(self.gap)
         self.gap_otel = self._histogram(
             "gen_ai_server_time_per_output_token_seconds",
             "Seconds for each token after the first, averaged over an output.",
@@ -87,6 +97,43 @@ class Families:
         return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
 
 
+class Gaps:
+    """Seconds between the tokens of one model, counted by bucket."""
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one; the event loop alone calls it, tens of thousands of times a second."""
+        self.counts[bisect_left(self._bounds, seconds)] += 1
+        self.total += seconds
+
+
+class GapHistogram(Collector):
+    """A histogram by model whose observations take a tenth of the time of the library's."""
+
+    def __init__(self, name: str, meaning: str, bounds: Sequence[float]) -> None:
+        self._name, self._meaning, self._bounds = name, meaning, bounds
+        self._by_model: dict[str, Gaps] = {}
+
+    def of(self, model: str) -> Gaps:
+        """The counts of a model."""
+        return self._by_model.setdefault(model, Gaps(self._bounds))
+
+    def collect(self) -> Iterator[Metric]:
+        """The cumulative counts, as Prometheus has them."""
+        family = HistogramMetricFamily(self._name, self._meaning, labels=_VLLM)
+        names = [*map(floatToGoString, self._bounds), "+Inf"]
+        for model, gaps in self._by_model.items():
+            buckets = list(zip(names, accumulate(gaps.counts), strict=True))
+            family.add_metric((model,), buckets, gaps.total)
+        yield family
+
+
 class Metrics:
     """The counters and histograms of one model; models of one server share the families."""
 
@@ -105,14 +152,22 @@ class Metrics:
 
     def first_token(self, operation: str, seconds: float, tokens: int) -> None:
         """The first tokens of an output arrived."""
-        self._families.tokens.labels(self._model).inc(tokens)
+        self._tokens.inc(tokens)
         self._families.first.labels(self._model).observe(seconds)
         self._families.first_otel.labels(*self._otel(operation)).observe(seconds)
 
     def next_tokens(self, seconds: float, tokens: int) -> None:
         """More tokens of an output arrived, this long after the last ones."""
-        self._families.tokens.labels(self._model).inc(tokens)
-        self._families.gap.labels(self._model).observe(seconds / tokens)
+        self._tokens.inc(tokens)
+        self._gaps.observe(seconds / tokens)
+
+    @cached_property
+    def _tokens(self) -> Counter:
+        return self._families.tokens.labels(self._model)
+
+    @cached_property
+    def _gaps(self) -> Gaps:
+        return self._families.gap.of(self._model)
 
     def finished(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
         """A request finished: why, its tokens, and its seconds to the first and to the last one."""
@@ -177,6 +232,19 @@ def engine_families(statistics: Mapping[str, Mapping[str, Any]]) -> Iterator[Met
         "spec_decode_num_draft_tokens": ("Draft tokens.", "drafted_tokens"),
         "spec_decode_num_accepted_tokens": ("Draft tokens accepted.", "accepted_tokens"),
     }
+    seconds = {
+        "step_device": ("Device time of steps on a GPU.", "device_ns"),
+        "step_idle": ("Time in which a GPU waited for the next step of requests.", "idle_ns"),
+    }
+    for name, (meaning, key) in seconds.items():
+        counter = CounterMetricFamily(f"assay:{name}_seconds", meaning, labels=_VLLM)
+        for model, counts in statistics.items():
+            counter.add_metric((model,), 1e-9 * counts.get(key, 0))
+        yield counter
+    steps = CounterMetricFamily("assay:engine_steps", "Steps of the engine.", labels=_VLLM)
+    for model, counts in statistics.items():
+        steps.add_metric((model,), counts.get("steps", 0))
+    yield steps
     for name, (meaning, value_of) in gauges.items():
         gauge = GaugeMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
         for model, counts in statistics.items():

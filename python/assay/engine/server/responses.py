@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from assay.engine.server.access_log import CLIENT_CLOSED_REQUEST
 from assay.engine.server.async_engine import OutputDelta, OutputStream
+from assay.engine.server.direct_writer import DirectWriter
 from assay.engine.server.request_schemas import Sampling
 from assay.engine.server.response_schemas import Usage
 from assay.engine.server.service import GenerationRequest, Service
@@ -29,6 +30,9 @@ class ResponseFormatter(Protocol):
     def chunks(self, index: int, delta: OutputDelta) -> Iterable[BaseModel]:
         """The events for the new output of choice `index`."""
 
+    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
+        """The event of a delta that is text alone, without its model; None for others."""
+
     def usage_chunk(self, usage: Usage) -> BaseModel:
         """The last event of a stream, with its usage."""
 
@@ -45,7 +49,8 @@ async def respond(
 ) -> Response:
     """Respond in full or as a stream; a client that disconnects aborts its generation."""
     if body.stream:
-        return EventStream(_events(service, generation, formatter, with_usage=body.wants_usage()))
+        events = _Events(service, generation, formatter, with_usage=body.wants_usage())
+        return EventStream(events.generate(), events.connect)
     try:
         return await cancel_on_disconnect(request.receive, _full(service, generation, formatter))
     except ClientDisconnectedError:
@@ -61,22 +66,52 @@ async def _full(
     return JSONResponse(formatter.full(choices, usage_of(generation, stream, tokens)).model_dump())
 
 
-async def _events(
-    service: Service,
-    generation: GenerationRequest,
-    formatter: ResponseFormatter,
-    *,
-    with_usage: bool,
-) -> AsyncGenerator[bytes, None]:
-    tokens = 0
-    with service.open(generation) as stream:
-        async for index, delta in stream.deltas():
-            tokens += delta.token_count
-            for chunk in formatter.chunks(index, delta):
-                yield event(chunk.model_dump())
-    if with_usage:
-        yield event(formatter.usage_chunk(usage_of(generation, stream, tokens)).model_dump())
-    yield DONE
+class _Events:
+    """The events of a streamed response: from a generator, or written as the outputs of a step come."""
+
+    def __init__(
+        self,
+        service: Service,
+        generation: GenerationRequest,
+        formatter: ResponseFormatter,
+        *,
+        with_usage: bool,
+    ) -> None:
+        self._service, self._generation, self._formatter = service, generation, formatter
+        self._with_usage = with_usage
+        self._stream: OutputStream | None = None
+        self._tokens = 0
+
+    async def generate(self) -> AsyncGenerator[bytes, None]:
+        """What was not written directly, then the usage and the end."""
+        with self._service.open(self._generation) as stream:
+            self._stream = stream
+            async for index, delta in stream.deltas():
+                if data := self._encode(index, delta):
+                    yield data
+        if self._with_usage:
+            usage = usage_of(self._generation, stream, self._tokens)
+            yield event(self._formatter.usage_chunk(usage).model_dump())
+        yield DONE
+
+    def connect(self, writer: DirectWriter) -> None:
+        """Write events as they come from now on, while the client reads them."""
+
+        def write(index: int, delta: OutputDelta) -> bool:
+            if not writer.is_ready:
+                return False
+            writer.write(self._encode(index, delta))
+            return True
+
+        if self._stream is not None:
+            self._stream.write_through(write)
+
+    def _encode(self, index: int, delta: OutputDelta) -> bytes:
+        self._tokens += delta.token_count
+        if (data := self._formatter.plain_event(index, delta)) is not None:
+            return data
+        chunks = self._formatter.chunks(index, delta)
+        return b"".join([event(chunk.model_dump()) for chunk in chunks])
 
 
 def usage_of(generation: GenerationRequest, stream: OutputStream, tokens: int) -> Usage:

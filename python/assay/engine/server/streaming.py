@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from assay.engine.server import errors
+from assay.engine.server.direct_writer import DirectWriter
 
 T = TypeVar("T")
 
@@ -56,15 +57,22 @@ class EventStream(Response):
     """Server-sent events from a generator, which is closed however the response ends.
 
     The first event is awaited before the response starts, so that an error before it has its own
-    HTTP status; a later error is sent as an event, as OpenAI's clients expect.
+    HTTP status; a later error is sent as an event, as OpenAI's clients expect. After the first one,
+    `connect` gets the writer of the connection, where there is one: what is written there is left
+    out by the generator.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        connect: Callable[[DirectWriter], None] | None = None,
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
+        self._connect = connect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until they end or the client disconnects."""
@@ -82,6 +90,8 @@ class EventStream(Response):
             return
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await _body(send, first)
+        if self._connect is not None and (writer := DirectWriter.of(scope)) is not None:
+            self._connect(writer)
         try:
             async for data in self._events:
                 await _body(send, data)
