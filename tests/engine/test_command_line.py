@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import httpx
 import openai
 import pytest
 from serving_attack import attack, busy
 
-from assay.cli import sampling
+from assay.cli import sampling, serve_settings
 from assay.cli.app import run
 from assay.engine import Engine, SamplingParams
+from assay.errors import InputError
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0)
 
@@ -40,15 +41,48 @@ def test_generate_prints_only_the_completion(capsys: pytest.CaptureFixture[str])
     assert err == 'note: the model "synthetic-llama" is synthetic: its weights are random\n'
 
 
-def test_idle_gpu_is_noted_when_no_device_is_given(
+def test_the_first_gpu_computes_when_no_device_is_given(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assay.runtime.cuda.names", lambda: ("cuda:0", "cuda:1"))
-    options = ("generate", "synthetic", "--prompt", "Once", "--max-tokens", "1", "--greedy")
-    code, _, err = outcome(capsys, *options)
-    assert code == 0
-    assert err.splitlines()[0] == "note: computing on cpu; --device cuda:0 computes on the GPU"
-    assert "GPU" not in outcome(capsys, *options, "--device", "cpu")[2]
+    assert sampling.chosen_device(None) == "cuda:0"
+    assert (
+        capsys.readouterr().err == "note: computing on cuda:0; --device cpu computes on the CPU\n"
+    )
+    assert [sampling.chosen_device(name) for name in ("cpu", "auto")] == ["cpu", "auto"]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("assay.runtime.cuda.names", lambda: ())
+    assert sampling.chosen_device(None) == "cpu"
+
+
+def test_a_service_level_that_cannot_be_kept_ends_the_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("serve", "synthetic", "--device", "cpu", "--port", "0", "--slo")
+    code, _, err = outcome(capsys, *options, "tpot=0.0001ms")
+    assert code == 2
+    assert "error: --slo tpot: expected at least " in err
+    assert ", as measured with one prompt of 8 tokens on cpu, got 0.0001 ms" in err
+    code, _, err = outcome(capsys, *options, "e2el=1s")
+    assert (code, "error: --slo: expected ttft or tpot, got e2el" in err) == (2, True)
+
+
+def test_a_service_level_chooses_the_settings_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware = SimpleNamespace(
+        name="cuda:0", description="NVIDIA H200", capabilities=SimpleNamespace(is_gpu=True)
+    )
+    device, model = cast(Any, hardware), "llama-3-8b-shape"
+    level = serve_settings.service_level("ttft=1s,tpot=25ms")
+    chosen = serve_settings.choose(model, device, {}, level)
+    assert chosen.knobs == {"max_step_ms": 25, "max_batch": 256, "token_budget": 2048}
+    given = {"max_batch": 3000}
+    assert serve_settings.choose(model, device, given, None).knobs == {"token_budget": 3000}
+    unknown = SimpleNamespace(**{**vars(hardware), "description": "NVIDIA Unknown 1"})
+    unpredicted = serve_settings.choose(model, cast(Any, unknown), {}, None)
+    assert unpredicted.knobs == serve_settings.UNPREDICTED
+    assert "chosen without a prediction" in unpredicted.line
+    with pytest.raises(InputError, match="--slo tpot: expected at least 5.2 ms"):
+        serve_settings.choose(model, device, {}, serve_settings.service_level("tpot=1ms"))
 
 
 def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ Device = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Device: cpu, cuda:0, or auto for the first GPU; cpu if not given.",
+        help="Device: cpu, cuda:0, or auto; if not given the first GPU, else cpu.",
     ),
 ]
 MaxTokens = Annotated[
@@ -112,13 +112,14 @@ def params(
 
 
 def chosen_device(given: str | None) -> str:
-    """The given device, else `cpu` with a note about an idle GPU."""
+    """The given device, else the first GPU, with a note, else `cpu`."""
     if given is not None:
         return given
-    from assay.engine.core.notes import idle_gpu_note
+    from assay.runtime import cuda
 
-    if note := idle_gpu_note():
-        show_note(note)
+    if names := cuda.names():
+        show_note(f"computing on {names[0]}; --device cpu computes on the CPU")
+        return names[0]
     return "cpu"
 
 

@@ -147,6 +147,14 @@ def serve_command(
             help="Let clients move weights to host memory and back: POST /sleep and /wake_up.",
         ),
     ] = False,
+    slo: Annotated[
+        str | None,
+        typer.Option(
+            "--slo",
+            metavar="LIMITS",
+            help="Choose settings that keep these limits of a request, such as ttft=1s,tpot=25ms.",
+        ),
+    ] = None,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -163,6 +171,9 @@ def serve_command(
     Several models share one device: serve a=MODEL b=MODEL --share a=70 b=30 --guarantee a. Requests
     choose by "model"; --knob b.max_batch=8 sets a knob of one of them. LoRA adapters are chosen by
     "model", too: serve FOLDER --lora sql=ADAPTER.
+
+    On a GPU, batch, token budget and KV cache follow from the model, the free memory and what is
+    predicted of its steps; --slo bounds them, and --knob and --kv-tokens go before both.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -192,6 +203,7 @@ def serve_command(
             adapters=lora or (),
             tool_call_parser=tool_call_parser,
             reasoning_parser=reasoning_parser,
+            slo=slo,
         )
         if trace is not None and len(served.hosted) > 1:
             raise InputError(

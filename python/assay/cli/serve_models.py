@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.cli import sampling
-from assay.cli.output import working
+from assay.cli import sampling, serve_settings
+from assay.cli.output import show_note, working
 from assay.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from assay.engine import Encoder, Engine
     from assay.engine.core.device_sharing import DeviceSharing, ModelShare
+    from assay.engine.loading import ModelFiles
     from assay.engine.server import HostedModel
     from assay.runtime import Device
 
@@ -98,13 +99,19 @@ def load(
     adapters: Sequence[str] = (),
     tool_call_parser: str,
     reasoning_parser: str,
+    slo: str | None = None,
 ) -> Served:
     """Load the models, one after the other; several are admitted to the device together."""
     from assay.engine import Encoder, Engine
     from assay.engine.core.device_sharing import DeviceSharing, engine_settings
+    from assay.engine.loading import open_model
+    from assay.engine.loading.encoder_files import is_encoder
     from assay.engine.server import HostedModel, served_encoder, served_model
     from assay.runtime import device as device_named
 
+    level = serve_settings.service_level(slo)
+    if level is not None and len(models) > 1:
+        raise InputError(f"--slo: expected one model, got {len(models)}", "shares bound several")
     place = device_named(sampling.chosen_device(device))
     shares = [model.share for model in models if model.share is not None]
     sharing = DeviceSharing(place, shares) if shares else None
@@ -113,20 +120,30 @@ def load(
     for share in shares:
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
     engines: list[Engine | Encoder] = []
+    lines: list[str] = []
     with ExitStack() as stack:
         for request in models:
             with (
                 working(f"loading {request.source}"),
                 nullcontext() if sharing is None else sharing.loading(request.name),
             ):
-                engine = _engine(
-                    request, place, kv_tokens, folders[request.name], settings[request.name]
-                )
-                if sharing is not None and isinstance(engine, Engine):
-                    engine.warm_up()
+                chosen = settings[request.name]
+                files = open_model(request.source)
+                if sharing is None and not is_encoder(files):
+                    planned = serve_settings.choose(request.source, place, chosen, level)
+                    chosen = {**planned.knobs, **chosen}
+                    lines.append(planned.line)
+                engine = _engine(request, files, place, kv_tokens, folders[request.name], chosen)
+                if isinstance(engine, Engine):
+                    if sharing is None:
+                        lines.append(serve_settings.prepare(engine, place, kv_tokens, level))
+                    else:
+                        engine.warm_up()
             stack.callback(engine.close)
             sampling.show_notes(engine)
             engines.append(engine)
+        for line in filter(None, lines):
+            show_note(line)
         if sharing is not None:
             sharing.admit()
         hosted = [
@@ -152,6 +169,7 @@ def load(
 
 def _engine(
     request: ModelRequest,
+    files: ModelFiles,
     device: Device,
     kv_tokens: int | None,
     adapters: dict[str, str],
@@ -159,10 +177,8 @@ def _engine(
 ) -> Engine | Encoder:
     """The engine of one model, or the encoder."""
     from assay.engine import Encoder, Engine
-    from assay.engine.loading import open_model
     from assay.engine.loading.encoder_files import is_encoder
 
-    files = open_model(request.source)
     if not is_encoder(files):
         return Engine.load(files, device, kv_tokens=kv_tokens, adapters=adapters, **settings)
     if adapters or request.share is not None:
