@@ -81,7 +81,7 @@ def test_a_service_level_chooses_the_settings_of_a_gpu(monkeypatch: pytest.Monke
     unpredicted = serve_settings.choose(model, cast(Any, unknown), {}, None)
     assert unpredicted.knobs == serve_settings.UNPREDICTED
     assert "chosen without a prediction" in unpredicted.line
-    with pytest.raises(InputError, match="--slo tpot: expected at least 5.2 ms"):
+    with pytest.raises(InputError, match=r"--slo tpot: expected at least 5\.2 ms"):
         serve_settings.choose(model, device, {}, serve_settings.service_level("tpot=1ms"))
 
 

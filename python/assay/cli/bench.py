@@ -14,6 +14,9 @@ from assay.errors import AssayError, CheckFailedError, InputError
 if TYPE_CHECKING:
     from assay.bench import Comparison, Result
 
+SERVING = "serving"
+"""Servers are measured whole: their windows are no cases of the harness."""
+
 
 def bench_command(
     suite: Annotated[
@@ -22,8 +25,8 @@ def bench_command(
             metavar="SUITE",
             help="What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
-            "load (the client of assay load) or improve (searches and experiments over recorded "
-            "blocks).",
+            "load (the client of assay load), improve (searches and experiments over recorded "
+            "blocks) or serving (servers side by side).",
         ),
     ],
     device: Annotated[
@@ -58,8 +61,8 @@ def bench_command(
         typer.Option(
             "--rival",
             metavar="NAME",
-            help="Compare decoding with llama.cpp or transformers. May be repeated; "
-            "if not given, with all of them that are installed.",
+            help="Compare decoding with llama.cpp or transformers, or serving with vllm or llama.cpp. "
+            "May be repeated; if not given, decoding with all of them that are installed.",
         ),
     ] = None,
     case: Annotated[
@@ -104,6 +107,17 @@ def bench_command(
         raise InputError("--fail-on-regression needs --compare", "--compare FILE")
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
+    if suite == SERVING:
+        for option, value in (("--sizes", sizes), ("--dtypes", dtypes), ("--compare", compare)):
+            if value is not None:
+                raise InputError(f"{option}: expected none for the suite serving, got {value}")
+        if save is not None:
+            _require_writable(save)
+        from assay.cli.bench_serving import bench_serving
+
+        return bench_serving(
+            device, model, rival or (), case or (), quick=quick, save=save, as_json=as_json
+        )
     from assay import bench
     from assay.bench.harness.comparison import check_comparable
     from assay.bench.harness.table import markdown as as_markdown

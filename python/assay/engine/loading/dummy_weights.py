@@ -168,7 +168,7 @@ def _random_file(count: int, inputs: int) -> Path:
     return path
 
 
-def _tokenizer(vocabulary: int) -> Tokenizer:
+def byte_library(vocabulary: int) -> Any:
     """Bytes are tokens; every other ID is a token of its number in brackets."""
     from tokenizers import Tokenizer as Library, decoders, models, pre_tokenizers
 
@@ -180,8 +180,12 @@ def _tokenizer(vocabulary: int) -> Tokenizer:
     library = Library(models.BPE(known, []))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     library.decoder = decoders.ByteLevel()
+    return library
+
+
+def _tokenizer(vocabulary: int) -> Tokenizer:
     return Tokenizer(
-        LibraryVocabulary(library, "pattern"),
+        LibraryVocabulary(byte_library(vocabulary), "pattern"),
         bos_id=None,
         eos_id=None,
         stop_ids=[],

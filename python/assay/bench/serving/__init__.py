@@ -1,0 +1,1 @@
+"""Servers side by side on one machine: the same weights, the same requests, the same client."""

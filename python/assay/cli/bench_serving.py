@@ -1,0 +1,79 @@
+"""`assay bench serving`: servers side by side, and the text of their comparison."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from assay.cli.output import NAME, Canvas, Line, Report, report_of, table, working
+from assay.errors import InputError
+
+GPU_MODEL: Final = "llama-3-8b-shape"
+_HEADER: Final = (
+    *("workload", "load", "server", "requests/s", "tokens/s", "goodput"),
+    *("ttft p50", "p99", "tpot p50", "p99", "itl p99", "idle", "of floor"),
+)
+
+
+def bench_serving(
+    device: str,
+    model: str | None,
+    rivals: Sequence[str],
+    cases: Sequence[str],
+    *,
+    quick: bool,
+    save: Path | None,
+    as_json: bool,
+) -> Report:
+    """Measure the servers and report every window."""
+    from assay.bench.serving.comparison import compare_servers
+
+    if len(rivals) > 1:
+        raise InputError(f"--rival: expected one for serving, got {len(rivals)}")
+    if model is None and not device.startswith("cuda"):
+        raise InputError(
+            "--model: expected a model to serve on a CPU, got none", "assay pull smollm2"
+        )
+    with working("measuring serving", log=True) as progress:
+        answer = compare_servers(
+            model or GPU_MODEL,
+            device,
+            rival=rivals[0] if rivals else None,
+            cases=cases,
+            quick=quick,
+            save=save,
+            progress=progress,
+        )
+    data = answer.to_json()
+    return report_of(answer, lambda canvas: _text(data, canvas), as_json)
+
+
+def _text(data: Mapping[str, Any], canvas: Canvas) -> Iterator[Line]:
+    rows = [_row(point, data["floors_s"]) for point in data["points"]]
+    yield from table(_HEADER, rows, canvas, right=range(3, len(_HEADER)))
+
+
+def _row(point: Mapping[str, Any], floors: Mapping[str, float]) -> list[Any]:
+    figures = point["figures"]
+    is_saturated = point["load"] == "saturated"
+    prefix = "steady_" if is_saturated else ""
+    rate = figures.get(f"{prefix}request_throughput")
+    floor_s = floors.get(point["scenario"])
+    share = rate * floor_s if is_saturated and rate and floor_s else None
+
+    def shown(name: str, form: str = ",.0f") -> str:
+        value = figures.get(name)
+        return "" if value is None else f"{value:{form}}"
+
+    return [
+        (point["scenario"], NAME),
+        point["load"],
+        point["server"],
+        shown(f"{prefix}request_throughput", ".2f"),
+        shown(f"{prefix}output_throughput"),
+        shown("request_goodput", ".2f"),
+        *(shown(f"{level}_ttft_ms") for level in ("p50", "p99")),
+        *(shown(f"{level}_tpot_ms", ".1f") for level in ("p50", "p99")),
+        shown("p99_itl_ms", ".1f"),
+        shown("idle_share", ".1%"),
+        "" if share is None else f"{share:.0%}",
+    ]

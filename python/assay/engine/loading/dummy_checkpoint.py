@@ -1,0 +1,85 @@
+"""Dummy weights as a Hugging Face folder, so that other engines load the same ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay.engine.loading.dummy_weights import SHAPES, byte_library, dummy_model
+from assay.engine.loading.model_files import Tensor
+from assay.errors import unknown_name
+
+_STATED: Final[dict[str, dict[str, Any]]] = {
+    "llama": {"architectures": ["LlamaForCausalLM"]},
+    "qwen3_moe": {"architectures": ["Qwen3MoeForCausalLM"]},
+}
+"""What other engines read in a configuration, by model type."""
+_TOKENIZER: Final = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "chat_template": "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: ",
+}
+_SHARD_BYTES: Final = 4 << 30
+_ITEM: Final = 2
+
+
+def write_checkpoint(folder: Path, name: str) -> None:
+    """Write a model of `SHAPES` in bf16, with a tokenizer that makes a token of every byte.
+
+    Eight billion weights take 16 GB. A folder that is complete already stays as it is.
+    """
+    if name not in SHAPES:
+        raise unknown_name("shape", name, SHAPES)
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    weight_map: dict[str, str] = {}
+    for number, part in enumerate(_shards(dummy_model(name).tensors), 1):
+        file = f"model-{number:05}.safetensors"
+        _write_safetensors(folder / file, part)
+        weight_map |= dict.fromkeys((tensor.name for tensor in part), file)
+    stated = {**SHAPES[name], **_STATED[SHAPES[name]["model_type"]], "torch_dtype": "bfloat16"}
+    _write_json(folder / "config.json", stated)
+    _write_json(folder / "tokenizer_config.json", _TOKENIZER)
+    byte_library(stated["vocab_size"]).save(str(folder / "tokenizer.json"))
+    # Last: it says that the rest is there.
+    _write_json(index, {"metadata": {}, "weight_map": weight_map})
+
+
+def _shards(tensors: Mapping[str, Tensor]) -> Iterable[list[Tensor]]:
+    part: list[Tensor] = []
+    size = 0
+    for tensor in tensors.values():
+        part.append(tensor)
+        size += _ITEM * math.prod(tensor.shape)
+        if size >= _SHARD_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _write_safetensors(path: Path, tensors: list[Tensor]) -> None:
+    from assay.runtime.rounding import narrow
+
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for tensor in tensors:
+        begin, end = end, end + _ITEM * math.prod(tensor.shape)
+        place = {"shape": list(tensor.shape), "data_offsets": [begin, end]}
+        header[tensor.name] = {"dtype": "BF16", **place}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors:
+            # Norms are kept in float32; the matrices are views of one mapped file.
+            is_stored = tensor.format == "bf16"
+            file.write(tensor.bytes if is_stored else narrow(tensor.to_float32()).tobytes())
+
+
+def _write_json(path: Path, data: Any) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,111 @@
+"""Servers side by side: their start and end, what they are asked, and the floor of a run."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from assay.bench.serving.floor import Ceilings, request_floor_s
+from assay.bench.serving.scenarios import SCENARIOS, scenarios
+from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
+from assay.engine.loading import dummy_weights, open_model
+from assay.engine.loading.dummy_checkpoint import write_checkpoint
+from assay.errors import AssayError, NoDataError
+from assay.planner import model_spec
+
+SERVE = (
+    "import http.server, sys\n"
+    "class Handler(http.server.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200); self.end_headers()\n"
+    '        self.wfile.write(b\'# HELP a b\\na:steps_total{m="1"} 2.0\\na:steps_total{m="2"} 3.0\\n\')\n'
+    "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()\n"
+)
+
+
+def count(text):
+    return len(text.encode())
+
+
+def test_a_server_is_started_asked_and_ended(tmp_path):
+    command = ServerCommand("own", (sys.executable, "-c", SERVE, "{port}"))
+    with RunningServer(command, tmp_path / "log", 20.0) as server:
+        process = server._process
+        assert server.counters() == {"a:steps_total": 5.0}
+        assert 0 < server.start_s < 20
+    assert process.poll() is not None
+
+
+def test_a_server_that_ends_says_why(tmp_path):
+    program = "import sys; sys.stderr.write('no such model\\n'); sys.exit(2)"
+    command = ServerCommand("rival", (sys.executable, "-c", program))
+    with (
+        pytest.raises(NoDataError, match="rival: ended with 2: no such model"),
+        RunningServer(command, tmp_path / "log", 20.0),
+    ):
+        pass
+
+
+def test_commands_are_the_servers_own():
+    assert own_server("m", "cuda:0").arguments[1:5] == ("-m", "assay", "serve", "m")
+    with pytest.raises(AssayError, match='unknown rival "sglang"'):
+        rival_server("sglang", "m")
+
+
+def test_prompts_have_the_tokens_that_a_scenario_says():
+    for name in ("1024/128", "200/500"):
+        scenario = SCENARIOS[name]
+        planned = scenario.planned(12, 3, count, rate=None, at_once=4)
+        lengths = [count(request.prompt) for request in planned.requests]
+        assert max(lengths) <= scenario.prompt
+        assert min(lengths) >= scenario.prompt - 12
+        assert planned.concurrency == 4
+        assert len({request.prompt for request in planned.requests}) == 12
+
+
+def test_turns_repeat_all_that_was_said_before():
+    planned = SCENARIOS["turns"].planned(8, 0, count, rate=2.0, at_once=4)
+    by_number = {request.number: request.prompt for request in planned.requests}
+    for number in (1, 2, 3, 5, 6, 7):
+        assert by_number[number].startswith(by_number[number - 1])
+    assert planned.rate == 2.0
+
+
+def test_unknown_scenarios_are_refused():
+    with pytest.raises(AssayError, match="case of the suite serving"):
+        scenarios(("2048/1",))
+
+
+def test_the_floor_of_a_request_by_hand():
+    # Llama 3 8B: 6.98e9 weights in the layers and 0.525e9 in the logits; 128 KiB of cache a token.
+    layers, head = 32 * (4096 * (4096 + 1024) * 2 + 3 * 4096 * 14336), 4096 * 128256
+    flops = 2 * layers * 1152 + 2 * head * 128 + 32 * 4 * 4096 * 1024 * 1025 / 2
+    cache = 128 * (1024 + 64) * 131_072
+    floor = request_floor_s(
+        model_spec("llama-3-8b"), SCENARIOS["1024/128"], Ceilings(688e12, 4.59e12)
+    )
+    assert floor == pytest.approx(flops / 688e12 + cache / 4.59e12)
+
+
+def test_a_random_checkpoint_has_the_weights_of_its_shape(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    small = {
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 300,
+        "max_position_embeddings": 128, "bos_token_id": 256, "eos_token_id": 257,
+    }  # fmt: skip
+    shape = dummy_weights.SHAPES["llama-3-8b-shape"] | small
+    monkeypatch.setitem(dummy_weights.SHAPES, "small-shape", shape)
+    write_checkpoint(tmp_path / "model", "small-shape")
+    stored, dummy = open_model(tmp_path / "model"), open_model("small-shape")
+    assert stored.tensors.keys() == dummy.tensors.keys()
+    for name, tensor in dummy.tensors.items():
+        # Norms are rounded to bf16.
+        tolerance = 2**-8 if len(tensor.shape) == 1 else 0.0
+        np.testing.assert_allclose(
+            stored.tensors[name].to_float32(), tensor.to_float32(), rtol=tolerance
+        )
+    text = "The ferry leaves at nine: café."
+    assert stored.tokenizer.encode(text) == list(text.encode()) == dummy.tokenizer.encode(text)
+    with pytest.raises(AssayError, match='unknown shape "gpt-9"'):
+        write_checkpoint(tmp_path, "gpt-9")
