@@ -8,7 +8,7 @@ from random import Random
 
 from property_harness import Draw, Kind, resolve_command
 
-from assay.catalog import accelerators, models
+from assay.catalog import accelerators, entries, models
 
 
 def log_uniform(random: Random, low: float, high: float) -> int:
@@ -64,7 +64,67 @@ SERVING = Kind(
     "serving", _serving, resolve_command, "llama3_8b_h200_serving", "serving.request_rate"
 )
 
-KINDS = {kind.name: kind for kind in (SERVING,)}
+
+def _place(random: Random) -> dict[str, str]:
+    return {
+        "tariffs": random.choice(entries.names("tariffs")),
+        "grids": random.choice(entries.names("grids")),
+        "accelerators": random.choice(PRICED_ACCELERATORS),
+    }
+
+
+def _prices(random: Random) -> dict[str, float]:
+    """Nodes, utilization and a rent, and at times an own tariff or PUE."""
+    values = {
+        "cluster.nodes": float(log_uniform(random, 1, 16_384)),
+        "econ.utilisation": random.uniform(0.2, 1.0),
+        "econ.rent.price": math.exp(random.uniform(math.log(0.1), math.log(30))) / 3600,
+        "econ.rented": float(random.random() < 0.5),
+    }
+    if random.random() < 0.3:
+        values["econ.electricity.energy_price"] = random.uniform(0.02, 0.6) / 3.6e6
+    return values
+
+
+def _priced_training(random: Random) -> Draw:
+    gpus = 8 * log_uniform(random, 1, 1024)
+    values = {
+        **_prices(random),
+        "training.gpus": float(gpus),
+        "training.batch": float(gpus * log_uniform(random, 1, 32)),
+        "training.total_tokens": float(log_uniform(random, 1e6, 1e14)),
+    }
+    return Draw(PRICED_TRAINING, _place(random), values)
+
+
+def _priced_serving(random: Random) -> Draw:
+    values = {
+        **_prices(random),
+        "serving.prompt": float(log_uniform(random, 1, 65_536)),
+        "serving.output": float(log_uniform(random, 1, 16_384)),
+        "serving.concurrency": float(log_uniform(random, 1, 1024)),
+        "econ.serving.load": random.uniform(0.05, 1.0),
+    }
+    return Draw(PRICED_SERVING, _place(random), values)
+
+
+PRICED_ACCELERATORS = ("h100_sxm", "h200_sxm", "b200_sxm", "a100_sxm", "mi300x")
+"""Accelerators with a purchase price and a rent."""
+PRICED_TRAINING = Kind(
+    "priced training",
+    _priced_training,
+    resolve_command,
+    "llama3_8b_8_h100_training",
+    "econ.run.total_cost",
+)
+PRICED_SERVING = Kind(
+    "priced serving",
+    _priced_serving,
+    resolve_command,
+    "llama3_8b_h200_serving",
+    "econ.cost.per_output_token",
+)
+KINDS = {kind.name: kind for kind in (SERVING, PRICED_TRAINING, PRICED_SERVING)}
 
 
 def seeded(seed: str, index: int) -> Random:
