@@ -49,11 +49,7 @@ fn statistics_count_bytes_and_allocations() -> Result<()> {
             failures: 1,
         }
     );
-    resource.reset_peaks();
-    resource.deallocate(second, stream)?;
-    let counters = resource.counters();
-    assert_eq!((counters.peak_bytes, counters.peak_allocations), (2000, 1));
-    Ok(())
+    resource.deallocate(second, stream)
 }
 
 #[test]

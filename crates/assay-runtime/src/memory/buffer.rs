@@ -38,11 +38,6 @@ impl Buffer {
         self.stream
     }
 
-    /// Sets the stream in whose order it will be deallocated: the last to use it.
-    pub fn set_stream(&mut self, stream: StreamId) {
-        self.stream = stream;
-    }
-
     /// Returns the allocation; the caller deallocates it.
     pub fn release(mut self) -> Option<Allocation> {
         self.allocation.take()

@@ -24,13 +24,6 @@ pub struct Throughput {
     pub elapsed_ns: u64,
 }
 
-impl Throughput {
-    /// Pairs per second.
-    pub fn pairs_per_second(&self) -> f64 {
-        self.pairs as f64 * 1e9 / self.elapsed_ns.max(1) as f64
-    }
-}
-
 /// Marsaglia's xorshift64 generator, for a reproducible sequence.
 struct XorShift(u64);
 

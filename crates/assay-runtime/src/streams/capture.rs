@@ -27,17 +27,6 @@ pub struct CapturedGraph<W> {
     pub records: usize,
 }
 
-impl<W> CapturedGraph<W> {
-    /// The work alone, in the order of capture.
-    pub fn into_work(self) -> impl Iterator<Item = W> {
-        let commands = self.commands.into_iter();
-        commands.filter_map(|(_, command)| match command {
-            CapturedCommand::Work(work) => Some(work),
-            CapturedCommand::Record(_) | CapturedCommand::Wait(_) => None,
-        })
-    }
-}
-
 /// A capture under way.
 pub(super) struct Capture<W> {
     clocks: CaptureClocks,

@@ -169,38 +169,6 @@ impl Transfer {
         self.shared.changed.notify_all();
         Ok(())
     }
-
-    /// Makes later work on a stream wait for this transfer.
-    ///
-    /// Returns once its last chunk is enqueued, which for pageable memory means staged; the host
-    /// does not wait for the device beyond that.
-    pub fn order_before(&self, stream: StreamId) -> Result<(), TransferError> {
-        loop {
-            self.shared.make_progress()?;
-            let state = self.shared.lock()?;
-            let Some(job) = state.jobs.get(self.key) else {
-                return Err(TransferError::Poisoned);
-            };
-            if job.done {
-                return job.error.clone().map_or(Ok(()), Err);
-            }
-            let in_flight = &state.channels[job.route.channel() as usize].in_flight;
-            let own = || in_flight.iter().filter(|chunk| chunk.job == self.key);
-            let queued =
-                job.claimed == job.bytes && own().count() == job.outstanding_chunks as usize;
-            let last = own().next_back().and_then(|chunk| chunk.completion.clone());
-            if let (true, Some(completion)) = (queued && job.error.is_none(), last) {
-                drop(state);
-                return completion
-                    .stream_wait(stream)
-                    .map_err(TransferError::Backend);
-            }
-            drop(state);
-            if let Some(outcome) = self.wait_for_progress()? {
-                return outcome;
-            }
-        }
-    }
 }
 
 impl fmt::Debug for Transfer {

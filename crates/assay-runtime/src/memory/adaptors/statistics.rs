@@ -68,14 +68,6 @@ impl<R: MemoryResource> StatisticsAdaptor<R> {
             failures: read(&self.failures),
         }
     }
-
-    /// Resets the high-water marks to the current values.
-    pub fn reset_peaks(&self) {
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        self.peak_bytes.store(bytes, Ordering::Relaxed);
-        let allocations = self.allocations.load(Ordering::Relaxed);
-        self.peak_allocations.store(allocations, Ordering::Relaxed);
-    }
 }
 
 /// Raises a high-water mark; most allocations only load it.
