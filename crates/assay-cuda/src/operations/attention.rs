@@ -8,17 +8,11 @@ use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag}
 use super::attention_prefill::{KvCache, PagedMetadata, PrefillAttention};
 use super::attention_scores::ScoreOptions;
 use super::call::Call;
-use super::context::OperationContext;
-use crate::device::Queue;
 use assay_operations::ElementFormat::I32;
 use assay_runtime::backend::Result;
 
 /// Attention over contiguous keys and values: tokens of heads.
-pub(super) fn attention(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn attention(call: &Call<'_>) -> Result<()> {
     let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
     let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
     let head_dim = call.size("head_dim")?;
@@ -31,7 +25,9 @@ pub(super) fn attention(
         return Ok(());
     }
     if tokens == 0 {
-        return queue.fill(out.pointer, 0, queries * heads * head_dim * 2);
+        return call
+            .queue
+            .fill(out.pointer, 0, queries * heads * head_dim * 2);
     }
     let token = kv_heads * head_dim;
     let prefill = PrefillAttention {
@@ -57,14 +53,10 @@ pub(super) fn attention(
         scale: call.float("scale")?,
         options: ScoreOptions::default(),
     };
-    prefill.launch(context, queue)
+    prefill.launch(call)
 }
 
-pub(super) fn paged_attention(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn paged_attention(call: &Call<'_>) -> Result<()> {
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
     let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
     let cache = CacheShape::read(call)?;
@@ -87,7 +79,8 @@ pub(super) fn paged_attention(
     // so that all rows take the same kernel.
     if max_query_len > 1 {
         // The kernel does not write rows of no sequence: they are zeros.
-        queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
+        call.queue
+            .fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         if sequences * blocks == 0 {
             return Ok(());
         }
@@ -119,7 +112,7 @@ pub(super) fn paged_attention(
             scale: call.float("scale")?,
             options,
         };
-        return prefill.launch(context, queue);
+        return prefill.launch(call);
     }
     let decode = DecodeAttention {
         rows,
@@ -138,5 +131,5 @@ pub(super) fn paged_attention(
         options,
         rope: None,
     };
-    decode.launch(context, queue, call)
+    decode.launch(call)
 }

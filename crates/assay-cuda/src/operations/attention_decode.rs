@@ -3,9 +3,8 @@
 use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag};
 use super::attention_scores::ScoreOptions;
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -152,23 +151,19 @@ pub(super) struct DecodeAttention {
 }
 
 impl DecodeAttention {
-    pub fn launch(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    pub fn launch(&self, call: &Call<'_>) -> Result<()> {
         let (heads, cache) = (self.heads, self.cache);
         let (kv_heads, head_dim) = (cache.kv_heads, cache.head_dim);
         if self.rows > self.sequences {
             // The kernel writes one row per sequence; the others are zeros.
-            queue.fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
+            call.queue
+                .fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
         }
         if self.sequences == 0 {
             return Ok(());
         }
         let tiles = (heads / kv_heads).div_ceil(8);
-        let facts = queue.device().facts();
+        let facts = call.queue.device().facts();
         let kv_head_tasks = self.sequences * kv_heads;
         let DecodeShape {
             warps,
@@ -200,10 +195,10 @@ impl DecodeAttention {
             ("INTERLEAVED", interleaved.into()),
             ("SCORE_OPTIONS", self.options.code().into()),
         ];
-        let function = context.function(queue, "attention_decode", &defines)?;
+        let function = call.function("attention_decode", &defines)?;
         let combines_in_memory = num_splits > 1 && !use_clusters;
         let scratch = |purpose, bytes| match combines_in_memory {
-            true => context.scratch(queue, purpose, bytes),
+            true => call.scratch(purpose, bytes),
             false => Ok(DevicePointer(0)),
         };
         let partial_bytes = 8 * tiles * (head_dim + 2) * 4;
@@ -243,16 +238,12 @@ impl DecodeAttention {
             cluster: if use_clusters { num_splits as u32 } else { 1 },
             prefers_l1,
         };
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 }
 
 /// Rotates the new token of each sequence, writes it to the cache, and attends.
-pub(super) fn decode_attention(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn decode_attention(call: &Call<'_>) -> Result<()> {
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
     let (heads, cache) = (call.size("heads")?, CacheShape::read(call)?);
     let (kv_heads, head_dim) = (cache.kv_heads, cache.head_dim);
@@ -292,7 +283,7 @@ pub(super) fn decode_attention(
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
     check_block_tokens(call, cache.block_tokens)?;
-    decode.launch(context, queue, call)
+    decode.launch(call)
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use super::attention_limits::is_quantized;
 use super::attention_scores::ScoreOptions;
-use super::call::{int, pointer, pointer_or_null};
-use super::context::OperationContext;
+use super::call::{Call, int, pointer, pointer_or_null};
 use super::define::Define;
-use crate::device::{LaunchConfig, Queue, TiledTensor};
+use crate::device::{LaunchConfig, TiledTensor};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -57,14 +56,14 @@ const PACK_GQA_ROWS: u64 = TILE_ROWS / 2;
 const SWIZZLE_ELEMENTS: u32 = 64;
 
 impl PrefillAttention {
-    pub fn launch(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
+    pub fn launch(&self, call: &Call<'_>) -> Result<()> {
         // The FlashAttention-3 kernel needs wgmma, heads that fit its tiles, and a cache that TMA copies
         // as it is; it has no window and no other option of scores.
         let is_converted = is_quantized(self.cache.keys.format);
         let is_plain = self.options.code() == 0 && self.head_dim <= 128 && !is_converted;
-        match queue.device().facts().capability == 90 && is_plain {
-            true => self.launch_hopper(context, queue),
-            false => self.launch_generic(context, queue),
+        match call.queue.device().facts().capability == 90 && is_plain {
+            true => self.launch_hopper(call),
+            false => self.launch_generic(call),
         }
     }
 
@@ -93,7 +92,7 @@ impl PrefillAttention {
             .map_or(0, |metadata| metadata.table_columns)
     }
 
-    fn launch_hopper(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
+    fn launch_hopper(&self, call: &Call<'_>) -> Result<()> {
         let (head, heads_per_tile, cache) = (self.head_dim, self.heads_per_tile(), &self.cache);
         let (queries, head_tiles) = (TILE_ROWS / heads_per_tile, self.heads / heads_per_tile);
         // A TMA box is a whole KV cache block, or the largest part of it that divides a tile.
@@ -108,23 +107,23 @@ impl PrefillAttention {
             ("CAUSAL", self.causal.into()),
             ("BOX_TOKENS", box_tokens.into()),
         ];
-        let function = context.function(queue, "attention_prefill_hopper", &defines)?;
+        let function = call.function("attention_prefill_hopper", &defines)?;
         let [block_stride, head_stride, token_stride] = cache.strides;
         let of_cache = |operand: Operand| {
-            queue.tensor_map(&TiledTensor {
+            call.queue.tensor_map(&TiledTensor {
                 pointer: operand.pointer,
                 sizes: [head, cache.block_tokens, self.kv_heads, cache.blocks],
                 strides: [1, token_stride, head_stride, block_stride],
                 box_sizes: [SWIZZLE_ELEMENTS, box_tokens as u32, 1, 1],
             })
         };
-        let of_q = queue.tensor_map(&TiledTensor {
+        let of_q = call.queue.tensor_map(&TiledTensor {
             pointer: self.q.pointer,
             sizes: [head, self.heads, self.rows],
             strides: [1, head, self.heads * head],
             box_sizes: [SWIZZLE_ELEMENTS, heads_per_tile as u32, queries as u32],
         })?;
-        let tile_counter = context.scratch(queue, "prefill tile counter", 4)?;
+        let tile_counter = call.scratch("prefill tile counter", 4)?;
         let mut arguments = of_q.to_vec();
         arguments.extend(of_cache(cache.keys)?);
         arguments.extend(of_cache(cache.values)?);
@@ -139,7 +138,7 @@ impl PrefillAttention {
         arguments.extend([int(cache.block_tokens), int(self.table_columns())]);
         arguments.push(KernelArgument::F32(self.scale));
         let work_tiles = self.queries.div_ceil(queries) * head_tiles * self.sequences;
-        let ctas = u64::from(queue.device().facts().multiprocessors).min(work_tiles);
+        let ctas = u64::from(call.queue.device().facts().multiprocessors).min(work_tiles);
         let config = LaunchConfig {
             grid: [ctas as u32, 1, 1],
             block: [384, 1, 1],
@@ -147,10 +146,10 @@ impl PrefillAttention {
             cluster: 1,
             prefers_l1: false,
         };
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 
-    fn launch_generic(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
+    fn launch_generic(&self, call: &Call<'_>) -> Result<()> {
         let (head, cache) = (self.head_dim, &self.cache);
         let shared = match head {
             ..=128 => 4 * 64 * head * 2,
@@ -163,7 +162,7 @@ impl PrefillAttention {
             ("CAUSAL", self.causal.into()),
             ("SCORE_OPTIONS", self.options.code().into()),
         ];
-        let function = context.function(queue, "attention_prefill", &defines)?;
+        let function = call.function("attention_prefill", &defines)?;
         let [block_stride, head_stride, token_stride] = cache.strides;
         let mut arguments = vec![pointer(self.q), pointer(cache.keys), pointer(cache.values)];
         arguments.extend(self.metadata_arguments());
@@ -189,6 +188,6 @@ impl PrefillAttention {
             cluster: 1,
             prefers_l1: false,
         };
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 }

@@ -4,10 +4,8 @@
 //! rows. So rows are multiplied in groups of one size, and the last group is padded.
 
 use super::call::{Call, element_bytes};
-use super::context::OperationContext;
 use super::cublaslt_gemm::cublaslt_gemm;
 use super::linear_arguments::LinearArguments;
-use crate::device::Queue;
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, Result};
 
@@ -27,12 +25,7 @@ fn rows_from(operand: Operand, first: u64, columns: u64) -> Operand {
 }
 
 /// A batch-invariant GEMM of any number of rows.
-pub(super) fn batch_invariant_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-) -> Result<()> {
+pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
     for first in (0..linear.rows).step_by(GEMM_ROWS as usize) {
         let group = LinearArguments {
             rows: GEMM_ROWS.min(linear.rows - first),
@@ -46,8 +39,8 @@ pub(super) fn batch_invariant_gemm(
         let operands = [Some(group.x), group.residual, Some(group.out)];
         let aligned = |one: Operand| one.pointer.0.is_multiple_of(ALIGNMENT);
         match group.rows == GEMM_ROWS && operands.into_iter().flatten().all(aligned) {
-            true => cublaslt_gemm(context, queue, call, &group)?,
-            false => padded_gemm(context, queue, call, &group)?,
+            true => cublaslt_gemm(call, &group)?,
+            false => padded_gemm(call, &group)?,
         }
     }
     Ok(())
@@ -55,18 +48,13 @@ pub(super) fn batch_invariant_gemm(
 
 /// A group of fewer rows, or of unaligned operands: computed in scratch memory. The padding rows
 /// hold arbitrary values.
-fn padded_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    group: &LinearArguments,
-) -> Result<()> {
+fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
     let bytes = |like: Operand, rows: u64, columns: u64| {
         rows * columns * element_bytes(like.format).unwrap_or(0)
     };
     let scratch = |purpose, like: Operand, columns: u64| -> Result<Operand> {
         let bytes = bytes(like, GEMM_ROWS, columns);
-        let pointer = context.scratch(queue, purpose, bytes)?;
+        let pointer = call.scratch(purpose, bytes)?;
         Ok(Operand {
             pointer,
             bytes,
@@ -75,7 +63,8 @@ fn padded_gemm(
     };
     let copy_to_scratch = |purpose, from: Operand, columns: u64| -> Result<Operand> {
         let to = scratch(purpose, from, columns)?;
-        queue.copy(from.pointer, to.pointer, bytes(from, group.rows, columns))?;
+        call.queue
+            .copy(from.pointer, to.pointer, bytes(from, group.rows, columns))?;
         Ok(to)
     };
     let padded = LinearArguments {
@@ -92,7 +81,8 @@ fn padded_gemm(
         out: scratch("group of out", group.out, group.outputs)?,
         ..*group
     };
-    cublaslt_gemm(context, queue, call, &padded)?;
+    cublaslt_gemm(call, &padded)?;
     let bytes_out = bytes(group.out, group.rows, group.outputs);
-    queue.copy(padded.out.pointer, group.out.pointer, bytes_out)
+    call.queue
+        .copy(padded.out.pointer, group.out.pointer, bytes_out)
 }

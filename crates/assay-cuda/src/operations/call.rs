@@ -1,12 +1,20 @@
 //! A call as its body reads it: extents, and operands whose sizes are checked.
 
+use super::context::OperationContext;
+use super::define::Define;
 use super::error::launch_error;
+use crate::device::{Function, Queue};
 use assay_operations::{Arguments, ElementFormat, Operand, expressions};
 use assay_runtime::backend::{BackendError, DevicePointer, KernelArgument, Result};
 use std::fmt;
+use std::sync::Arc;
 
-/// A call of an operation.
-pub(super) struct Call<'a>(Arguments<'a>);
+/// A call of an operation, and where its kernels are queued.
+pub(super) struct Call<'a> {
+    arguments: Arguments<'a>,
+    pub context: &'a OperationContext,
+    pub queue: &'a Queue<'a>,
+}
 
 /// Bytes of one element; none for block formats.
 pub(super) fn element_bytes(format: ElementFormat) -> Option<u64> {
@@ -24,12 +32,40 @@ pub(super) fn float_type_name(format: ElementFormat) -> Option<&'static str> {
 }
 
 impl<'a> Call<'a> {
-    pub fn new(arguments: Arguments<'a>) -> Self {
-        Call(arguments)
+    pub fn new(
+        context: &'a OperationContext,
+        queue: &'a Queue<'a>,
+        arguments: Arguments<'a>,
+    ) -> Self {
+        Call {
+            arguments,
+            context,
+            queue,
+        }
+    }
+
+    /// The kernel with these macros; file and entry point share the name.
+    pub fn function(&self, kernel: &'static str, defines: &[Define]) -> Result<Arc<Function>> {
+        self.context.entry(self.queue, kernel, kernel, defines)
+    }
+
+    /// One of several entry points of a file.
+    pub fn entry(
+        &self,
+        file: &'static str,
+        kernel: &'static str,
+        defines: &[Define],
+    ) -> Result<Arc<Function>> {
+        self.context.entry(self.queue, file, kernel, defines)
+    }
+
+    /// Scratch memory of the stream for one purpose, at least this long, zeroed when allocated.
+    pub fn scratch(&self, purpose: &'static str, bytes: u64) -> Result<DevicePointer> {
+        self.context.scratch(self.queue, purpose, bytes)
     }
 
     pub fn name(&self) -> &'static str {
-        self.0.signature().name
+        self.arguments.signature().name
     }
 
     pub fn error(&self, expected: impl fmt::Display, got: impl fmt::Display) -> BackendError {
@@ -46,18 +82,18 @@ impl<'a> Call<'a> {
     }
 
     pub fn integer(&self, name: &str) -> Result<i64> {
-        let value = self.0.integer(name);
+        let value = self.arguments.integer(name);
         value.map_err(|error| launch_error(error.to_string()))
     }
 
     /// The number at this index of the signature.
     pub fn integer_at(&self, index: usize) -> Result<i64> {
-        let value = self.0.integer_at(index);
+        let value = self.arguments.integer_at(index);
         value.map_err(|error| launch_error(error.to_string()))
     }
 
     pub fn float(&self, name: &str) -> Result<f32> {
-        let value = self.0.float(name);
+        let value = self.arguments.float(name);
         value
             .map(|value| value as f32)
             .map_err(|error| launch_error(error.to_string()))
@@ -71,7 +107,7 @@ impl<'a> Call<'a> {
 
     /// A float in double precision.
     pub fn double(&self, name: &str) -> Result<f64> {
-        let value = self.0.float(name);
+        let value = self.arguments.float(name);
         value.map_err(|error| launch_error(error.to_string()))
     }
 
@@ -91,18 +127,18 @@ impl<'a> Call<'a> {
 
     /// The numbers of the layout.
     pub fn layout(&self) -> impl Iterator<Item = i64> {
-        self.0.layout()
+        self.arguments.layout()
     }
 
     /// The operand at this index of the signature, of any format and size.
     pub fn raw_at(&self, index: usize) -> Result<Option<Operand>> {
-        let found = self.0.operand_at(index);
+        let found = self.arguments.operand_at(index);
         found.map_err(|error| launch_error(error.to_string()))
     }
 
     /// An operand that may be absent, checked to hold the product of the extents.
     pub fn optional(&self, name: &str, extents: &[u64]) -> Result<Option<Operand>> {
-        let found = self.0.operand(name);
+        let found = self.arguments.operand(name);
         let Some(operand) = found.map_err(|error| launch_error(error.to_string()))? else {
             return Ok(None);
         };
@@ -134,7 +170,7 @@ impl<'a> Call<'a> {
 
     /// A required operand of any format and size.
     pub fn raw(&self, name: &str) -> Result<Operand> {
-        let found = self.0.operand(name);
+        let found = self.arguments.operand(name);
         let found = found.map_err(|error| launch_error(error.to_string()))?;
         found.ok_or_else(|| self.error(format_args!("operand {name}"), "none"))
     }

@@ -1,13 +1,11 @@
 //! The down projection of a mixture of experts and its weighted sum, in one kernel.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::experts::Combination;
 use super::grid::grid_2d;
 use super::grouped_arguments::GroupedLinear;
 use super::linear::weights;
-use crate::device::Queue;
 use assay_operations::Activation;
 use assay_operations::ElementFormat::{Bf16, F16, F32, I32};
 use assay_runtime::backend::Result;
@@ -68,8 +66,6 @@ impl Shape {
 
 /// The grouped GEMV of few rows with the weighted sum as its epilogue.
 fn launch_fused(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     (grouped, combination): (&GroupedLinear, &Combination),
     shape: &Shape,
@@ -85,9 +81,9 @@ fn launch_fused(
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
         ("EXPERTS_READY", grouped.experts_ready.into()),
     ];
-    let function = context.function(queue, "combine_gemv", &defines)?;
+    let function = call.function("combine_gemv", &defines)?;
     // All CTAs of all rows are resident at once where they can be.
-    let resident = u64::from(queue.device().facts().multiprocessors) * shape.ctas_per_sm;
+    let resident = u64::from(call.queue.device().facts().multiprocessors) * shape.ctas_per_sm;
     let ctas = (outputs / shape.rows_per_cta).min(resident.div_ceil(rows));
     let threads = 32 * top_k * shape.warps_per_expert;
     let arguments = [
@@ -102,14 +98,11 @@ fn launch_fused(
         pointer(combination.out),
         int(outputs),
     ];
-    queue.launch(&function, grid_2d(ctas, rows, threads), &arguments)
+    call.queue
+        .launch(&function, grid_2d(ctas, rows, threads), &arguments)
 }
 
-pub(super) fn combine_linear(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn combine_linear(call: &Call<'_>) -> Result<()> {
     let (rows, top_k) = (call.size("rows")?, call.size("top_k")?);
     let (inputs, outputs) = (call.size("inputs")?, call.size("outputs")?);
     let experts_count = call.size("experts_count")?;
@@ -151,10 +144,10 @@ pub(super) fn combine_linear(
     let batch_invariant = call.integer("batch_invariant")? != 0;
     let fuses = supported && !batch_invariant && rows <= MAX_ROWS && grouped.prefers_gemv(call)?;
     if let Some(shape) = Shape::new(top_k, inputs, outputs).filter(|_| fuses) {
-        return launch_fused(context, queue, call, (&grouped, &combination), &shape);
+        return launch_fused(call, (&grouped, &combination), &shape);
     }
-    grouped.launch(context, queue, call)?;
-    combination.launch(context, queue, call)
+    grouped.launch(call)?;
+    combination.launch(call)
 }
 
 #[cfg(test)]

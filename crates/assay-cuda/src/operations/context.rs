@@ -90,16 +90,6 @@ struct Scratch {
 }
 
 impl OperationContext {
-    /// The kernel with these macros; file and entry point share the name.
-    pub fn function(
-        &self,
-        queue: &Queue<'_>,
-        kernel: &'static str,
-        defines: &[Define],
-    ) -> Result<Arc<Function>> {
-        self.entry(queue, kernel, kernel, defines)
-    }
-
     /// The function stored under this number.
     pub fn numbered_function(&self, number: u64) -> Option<Arc<Function>> {
         let functions = self.numbered.read().unwrap_or_else(PoisonError::into_inner);

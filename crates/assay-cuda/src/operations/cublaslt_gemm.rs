@@ -1,14 +1,12 @@
 //! GEMMs of many rows, and batched matmul: by cuBLASLt where it is available.
 
 use super::call::{Call, element_bytes};
-use super::context::OperationContext;
 use super::fallback_gemm::fallback_gemm;
 use super::layers::{activate_into, elementwise_activation};
 use super::linear_arguments::LinearArguments;
 use super::packed_layout::WeightLayout;
 use super::packed_weights::PackedWeights;
 use crate::blas::{self, Element, Epilogue, GemmPointers, GemmProblem, Matrix};
-use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, Result};
 
@@ -38,21 +36,12 @@ fn matrix(element: Element, operand: Operand, transposed: bool, stride: u64) -> 
 }
 
 /// A GEMM of many rows with weights.
-pub(super) fn cublaslt_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-) -> Result<()> {
-    multiply(context, queue, call, linear, None)
+pub(super) fn cublaslt_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
+    multiply(call, linear, None)
 }
 
 /// A GEMM whose operands are both e4m3, with a scale for each row of either.
-pub(super) fn fp8_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn fp8_gemm(call: &Call<'_>) -> Result<()> {
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
     let got = call.raw("weights")?.format;
@@ -81,15 +70,15 @@ pub(super) fn fp8_gemm(
         return Ok(());
     }
     let scales = Some((x_scales, weight_scales));
-    let (problem, pointers, _) = describe(queue, call, &linear, scales)?;
-    if blas::is_available() && queue.supports_gemm(&problem, &pointers)? {
-        return multiply(context, queue, call, &linear, scales);
+    let (problem, pointers, _) = describe(call, &linear, scales)?;
+    if blas::is_available() && call.queue.supports_gemm(&problem, &pointers)? {
+        return multiply(call, &linear, scales);
     }
     // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
     let unpacked = |purpose, from: Operand, scales, rows: u64| -> Result<Operand> {
         let bytes = rows * inputs * element_bytes(out.format).unwrap_or(0);
         let to = Operand {
-            pointer: context.scratch(queue, purpose, bytes)?,
+            pointer: call.scratch(purpose, bytes)?,
             bytes,
             format: out.format,
         };
@@ -100,7 +89,7 @@ pub(super) fn fp8_gemm(
             outputs: rows,
             inputs,
         };
-        packed.dequantize_into(context, queue, call, to)?;
+        packed.dequantize_into(call, to)?;
         Ok(to)
     };
     let dequantized = LinearArguments {
@@ -108,7 +97,7 @@ pub(super) fn fp8_gemm(
         weights: unpacked("unpacked", weights, weight_scales, outputs)?,
         ..linear
     };
-    multiply(context, queue, call, &dequantized, None)
+    multiply(call, &dequantized, None)
 }
 
 /// What a GEMM's epilogue could not fuse.
@@ -122,7 +111,6 @@ type Scales = Option<(DevicePointer, DevicePointer)>;
 
 /// A linear layer as a GEMM, and what its epilogue could not fuse: an activation, a residual.
 fn describe(
-    queue: &Queue<'_>,
     call: &Call<'_>,
     linear: &LinearArguments,
     scales: Scales,
@@ -167,7 +155,7 @@ fn describe(
             .map(|_| element(call, "bias", added_format))
             .transpose()?,
         epilogue: epilogue.unwrap_or(Epilogue::None),
-        tf32: queue.device().allows_tf32(),
+        tf32: call.queue.device().allows_tf32(),
         fast_accumulation: false,
         row_scales: scales.is_some(),
     };
@@ -190,31 +178,17 @@ fn describe(
     Ok((problem, pointers, unfused))
 }
 
-fn multiply(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-    scales: Scales,
-) -> Result<()> {
-    let (problem, pointers, unfused) = describe(queue, call, linear, scales)?;
-    run(context, queue, &problem, &pointers)?;
+fn multiply(call: &Call<'_>, linear: &LinearArguments, scales: Scales) -> Result<()> {
+    let (problem, pointers, unfused) = describe(call, linear, scales)?;
+    run(call, &problem, &pointers)?;
     if !unfused.activates && unfused.residual.is_none() {
         return Ok(());
     }
     let count = linear.rows * linear.outputs;
-    activate_into(
-        context,
-        queue,
-        call,
-        linear.out,
-        unfused.residual,
-        linear.out,
-        count,
-    )
+    activate_into(call, linear.out, unfused.residual, linear.out, count)
 }
 
-pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn matmul(call: &Call<'_>) -> Result<()> {
     let (batch, m) = (call.size("batch")?, call.size("m")?);
     let (k, n) = (call.size("k")?, call.size("n")?);
     let a = call.raw("a")?;
@@ -244,7 +218,7 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         has_c: false,
         bias: None,
         epilogue: Epilogue::None,
-        tf32: queue.device().allows_tf32(),
+        tf32: call.queue.device().allows_tf32(),
         fast_accumulation: false,
         row_scales: false,
     };
@@ -256,21 +230,16 @@ pub(super) fn matmul(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         scales: None,
         out: out.pointer,
     };
-    run(context, queue, &problem, &pointers)
+    run(call, &problem, &pointers)
 }
 
-fn run(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    problem: &GemmProblem,
-    pointers: &GemmPointers,
-) -> Result<()> {
+fn run(call: &Call<'_>, problem: &GemmProblem, pointers: &GemmPointers) -> Result<()> {
     // It refuses some shapes, such as a bias of four outputs.
-    match blas::is_available() && queue.supports_gemm(problem, pointers)? {
-        true => queue.gemm(problem, pointers),
+    match blas::is_available() && call.queue.supports_gemm(problem, pointers)? {
+        true => call.queue.gemm(problem, pointers),
         false => {
-            queue.device().note_fallback_gemm();
-            fallback_gemm(context, queue, problem, pointers)
+            call.queue.device().note_fallback_gemm();
+            fallback_gemm(call, problem, pointers)
         }
     }
 }

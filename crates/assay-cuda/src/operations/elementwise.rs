@@ -5,11 +5,10 @@
 
 use super::axes::{ARRAYS, Axes};
 use super::call::Call;
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::type_names::{compute_type, element_type, opaque_type};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::{ElementFormat, MOST_AXES, Operand};
 use assay_runtime::backend::Result;
 
@@ -222,11 +221,7 @@ fn grid(call: &Call<'_>, threads: u64) -> Result<LaunchConfig> {
     }
 }
 
-pub(super) fn elementwise(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn elementwise(call: &Call<'_>) -> Result<()> {
     let (expression, compute_format, mut elements) = read(call)?;
     let axes = Axes::merged(call.layout());
     elements.count = axes.elements();
@@ -235,20 +230,23 @@ pub(super) fn elementwise(
     }
     let shared_kernel =
         shared_kernel_key(expression, compute_format).filter(|_| elements.count < SMALL_ELEMENTS);
-    if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
+    if let Some(function) = shared_kernel.and_then(|number| call.context.numbered_function(number))
+    {
         let config = grid(call, elements.count)?;
-        return queue.launch_words(&function, config, &mut elements.words(axes.iter()));
+        return call
+            .queue
+            .launch_words(&function, config, &mut elements.words(axes.iter()));
     }
     let elementwise = Elementwise {
         elements,
         compute_format,
         axes,
     };
-    compile_and_launch(context, queue, call, shared_kernel, elementwise)
+    compile_and_launch(call, shared_kernel, elementwise)
 }
 
 /// The common call from Python: contiguous arrays, with as little host work as possible.
-pub(super) fn map(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn map(call: &Call<'_>) -> Result<()> {
     let (expression, compute_format, mut elements) = read(call)?;
     let given_count = call.integer_at(5)?;
     let Ok(count) = u64::try_from(given_count) else {
@@ -261,21 +259,22 @@ pub(super) fn map(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>
     elements.check_sizes(call)?;
     let shared_kernel =
         shared_kernel_key(expression, compute_format).filter(|_| count < SMALL_ELEMENTS);
-    if let Some(function) = shared_kernel.and_then(|number| context.numbered_function(number)) {
+    if let Some(function) = shared_kernel.and_then(|number| call.context.numbered_function(number))
+    {
         let axis = std::iter::once((given_count, [1; ARRAYS]));
-        return queue.launch_words(&function, grid(call, count)?, &mut elements.words(axis));
+        return call
+            .queue
+            .launch_words(&function, grid(call, count)?, &mut elements.words(axis));
     }
     let elementwise = Elementwise {
         elements,
         compute_format,
         axes: Axes::contiguous(given_count),
     };
-    compile_and_launch(context, queue, call, shared_kernel, elementwise)
+    compile_and_launch(call, shared_kernel, elementwise)
 }
 
 fn compile_and_launch(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     shared_kernel: Option<u64>,
     mut elementwise: Elementwise,
@@ -306,8 +305,8 @@ fn compile_and_launch(
                 ("COMPUTE_TYPE", compute.into()),
                 ("INDEX", "u32".into()),
             ];
-            let function = context.function(queue, "elementwise", &defines)?;
-            context.store_numbered(number, &function);
+            let function = call.function("elementwise", &defines)?;
+            call.context.store_numbered(number, &function);
             (function, 1)
         }
         _ => {
@@ -316,13 +315,13 @@ fn compile_and_launch(
             if !vectorization.contiguous {
                 elementwise.axes.in_vectors(vectorization.vector);
             }
-            let function = context.function(queue, "elementwise", &defines)?;
+            let function = call.function("elementwise", &defines)?;
             (function, vectorization.vector)
         }
     };
     let config = grid(call, elementwise.elements.count.div_ceil(vector))?;
     let mut words = elementwise.elements.words(elementwise.axes.iter());
-    queue.launch_words(&function, config, &mut words)
+    call.queue.launch_words(&function, config, &mut words)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Mixture of experts: routing, and the weighted sum of the experts' outputs.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};
@@ -53,14 +52,12 @@ impl Routing {
     /// Routes each row of logits.
     pub fn launch(
         &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
         call: &Call<'_>,
         [rows, experts]: [u64; 2],
         [logits, chosen, weights]: [Operand; 3],
         [bias, slots]: [Option<Operand>; 2],
     ) -> Result<()> {
-        let function = context.function(queue, "route", &self.defines(call)?)?;
+        let function = call.function("route", &self.defines(call)?)?;
         let config = LaunchConfig {
             shared_bytes: (4 * (2 * experts + self.groups)) as u32,
             ..grid_1d(rows, 32)
@@ -77,11 +74,11 @@ impl Routing {
             int(self.top_groups),
             KernelArgument::F32(call.float("factor")?),
         ];
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 }
 
-pub(super) fn route(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn route(call: &Call<'_>) -> Result<()> {
     let (rows, experts) = (call.size("rows")?, call.size("experts_count")?);
     let routing = Routing::read(call, experts)?;
     let logits = call.typed("logits", F32, &[rows, experts])?;
@@ -94,7 +91,7 @@ pub(super) fn route(context: &OperationContext, queue: &Queue<'_>, call: &Call<'
     }
     let operands = [logits, chosen, weights];
     let optional = [bias, slots];
-    routing.launch(context, queue, call, [rows, experts], operands, optional)
+    routing.launch(call, [rows, experts], operands, optional)
 }
 
 /// The weighted sum of the outputs of each row's experts.
@@ -111,12 +108,7 @@ pub(super) struct Combination {
 }
 
 impl Combination {
-    pub fn launch(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    pub fn launch(&self, call: &Call<'_>) -> Result<()> {
         if self.rows * self.columns == 0 {
             return Ok(());
         }
@@ -132,7 +124,7 @@ impl Combination {
         let vector = vector(self.outputs.format, self.columns, &operands);
         let element = call.float_type("outputs", self.outputs)?;
         let defines: [Define; 2] = [("ELEMENT", element.into()), ("VECTOR", vector.into())];
-        let function = context.function(queue, "combine_experts", &defines)?;
+        let function = call.function("combine_experts", &defines)?;
         let threads = 128;
         let arguments = [
             pointer(self.outputs),
@@ -145,15 +137,12 @@ impl Combination {
             int(self.top_k),
         ];
         let ctas_x = self.columns.div_ceil(vector * threads);
-        queue.launch(&function, grid_2d(ctas_x, self.rows, threads), &arguments)
+        call.queue
+            .launch(&function, grid_2d(ctas_x, self.rows, threads), &arguments)
     }
 }
 
-pub(super) fn combine_experts(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn combine_experts(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let top_k = call.size("top_k")?;
     let outputs = call.operand("outputs", &[rows, top_k, columns])?;
@@ -168,5 +157,5 @@ pub(super) fn combine_experts(
         gates: call.optional_typed("gates", F32, &[rows])?,
         out: call.typed("out", outputs.format, &[rows, columns])?,
     };
-    combination.launch(context, queue, call)
+    combination.launch(call)
 }

@@ -1,12 +1,11 @@
 //! GEMM without cuBLASLt: a simple kernel for operands of any strides.
 
-use super::call::int;
-use super::context::OperationContext;
+use super::call::{Call, int};
 use super::define::Define;
 use super::error::launch_error;
 use super::grid::grid_2d;
 use crate::blas::{Element, Epilogue, GemmPointers, GemmProblem, Matrix};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 const TILE: u64 = 64;
@@ -36,8 +35,7 @@ fn strides(matrix: &Matrix) -> [KernelArgument; 3] {
 }
 
 pub(super) fn fallback_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
+    call: &Call<'_>,
     problem: &GemmProblem,
     pointers: &GemmPointers,
 ) -> Result<()> {
@@ -81,6 +79,6 @@ pub(super) fn fallback_gemm(
         grid: [config_2d.grid[0], config_2d.grid[1], problem.batch],
         ..config_2d
     };
-    let function = context.function(queue, "matmul", &defines)?;
-    queue.launch(&function, config, &arguments)
+    let function = call.function("matmul", &defines)?;
+    call.queue.launch(&function, config, &arguments)
 }

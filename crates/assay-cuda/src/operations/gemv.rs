@@ -1,13 +1,12 @@
 //! Linear layers with one to eight rows: GEMV, one pass over the weights.
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
 use super::grouped_arguments::GroupedLinear;
 use super::linear_arguments::LinearArguments;
 use super::packed_layout::{WeightFormat, WeightLayout};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use crate::discovery::DeviceInfo;
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -201,12 +200,7 @@ fn advanced(operand: Operand, elements: u64) -> Operand {
 }
 
 /// Launches one GEMV for every few rows of x.
-pub(super) fn launch_gemv(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-) -> Result<()> {
+pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
     let max_rows_at_once = max_rows(linear.inputs);
     // Batch-invariant: one kernel serves any number of rows.
     let kernel_rows = match call.integer("batch_invariant")? {
@@ -218,7 +212,7 @@ pub(super) fn launch_gemv(
         Some(layout) => layout.padded(linear.inputs) / layout.chunk(),
         None => linear.inputs.div_ceil(8),
     };
-    let facts = queue.device().facts();
+    let facts = call.queue.device().facts();
     let in_registers = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
     let (shape, buffer) = match CircularBuffer::new(facts, layout, linear.inputs, &in_registers) {
         Some((shape, buffer)) => (shape, Some(buffer)),
@@ -252,10 +246,7 @@ pub(super) fn launch_gemv(
     let max_ctas = u64::from(facts.multiprocessors) * ctas_per_sm;
     let ctas = linear.outputs.div_ceil(rows_per_cta).min(max_ctas);
     let (function, config) = match buffer {
-        None => (
-            context.function(queue, "gemv", &defines)?,
-            grid_1d(ctas, threads),
-        ),
+        None => (call.function("gemv", &defines)?, grid_1d(ctas, threads)),
         Some(CircularBuffer {
             stages,
             stage_bytes,
@@ -267,7 +258,7 @@ pub(super) fn launch_gemv(
                 prefers_l1: true,
                 ..grid_1d(ctas, threads + PRODUCER_THREADS)
             };
-            (context.function(queue, "gemv_hopper", &defines)?, config)
+            (call.function("gemv_hopper", &defines)?, config)
         }
     };
     let columns = linear.outputs / if linear.gated { 2 } else { 1 };
@@ -289,7 +280,7 @@ pub(super) fn launch_gemv(
             int(linear.outputs),
             KernelArgument::F32(linear.epsilon),
         ];
-        queue.launch(&function, config, &arguments)?;
+        call.queue.launch(&function, config, &arguments)?;
         done += pass_rows;
     }
     Ok(())
@@ -306,12 +297,7 @@ fn launch_ranges(assignments: u64, fan_out: u64) -> impl Iterator<Item = (u64, u
 }
 
 /// Launches a GEMV for every assignment.
-pub(super) fn launch_grouped_gemv(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    grouped: &GroupedLinear,
-) -> Result<()> {
+pub(super) fn launch_grouped_gemv(call: &Call<'_>, grouped: &GroupedLinear) -> Result<()> {
     if grouped.fan_out > MAX_ASSIGNMENTS {
         let expected = format_args!("at most {MAX_ASSIGNMENTS} experts a row");
         return Err(call.error(expected, grouped.fan_out));
@@ -341,8 +327,8 @@ pub(super) fn launch_grouped_gemv(
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
         ("GROUPED", true.into()),
     ]);
-    let function = context.function(queue, "gemv", &defines)?;
-    let resident = u64::from(queue.device().facts().multiprocessors) * shape.ctas_per_sm;
+    let function = call.function("gemv", &defines)?;
+    let resident = u64::from(call.queue.device().facts().multiprocessors) * shape.ctas_per_sm;
     let tiles = grouped.outputs.div_ceil(shape.rows_per_cta);
     let columns = grouped.outputs / if grouped.gated { 2 } else { 1 };
     for (first, count) in launch_ranges(grouped.assignments, grouped.fan_out) {
@@ -365,7 +351,7 @@ pub(super) fn launch_grouped_gemv(
             pointer(advanced(grouped.experts, first)),
             int(grouped.fan_out),
         ];
-        queue.launch(&function, config, &arguments)?;
+        call.queue.launch(&function, config, &arguments)?;
     }
     Ok(())
 }

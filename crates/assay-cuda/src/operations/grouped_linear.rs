@@ -1,7 +1,6 @@
 //! Grouped GEMM of a mixture of experts: which kernel computes it, and the one of large tiles.
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::experts::MAX_EXPERTS;
 use super::gemv::launch_grouped_gemv;
@@ -12,7 +11,7 @@ use super::grouped_small_m_gemm_hopper::try_grouped_small_m_gemm_hopper;
 use super::layers::activation;
 use super::linear::weights;
 use super::packed_weights::PackedWeights;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{self, I32};
 use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -73,12 +72,7 @@ impl GroupedLinear {
     }
 
     /// Launches the kernels that suit the layer.
-    pub fn launch(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    pub fn launch(&self, call: &Call<'_>) -> Result<()> {
         if self.assignments * self.outputs == 0 {
             return Ok(());
         }
@@ -93,51 +87,40 @@ impl GroupedLinear {
         let batch_invariant = call.integer("batch_invariant")? != 0;
         if let Some(packed) = self.packed {
             if batch_invariant || self.assignments <= MAX_PACKED_ASSIGNMENTS {
-                return launch_grouped_gemv(context, queue, call, self);
+                return launch_grouped_gemv(call, self);
             }
-            return self.launch_dequantized(context, queue, call, &packed);
+            return self.launch_dequantized(call, &packed);
         }
         if !batch_invariant && self.prefers_gemv(call)? {
-            return launch_grouped_gemv(context, queue, call, self);
+            return launch_grouped_gemv(call, self);
         }
         if !batch_invariant
-            && (try_grouped_small_m_gemm_hopper(context, queue, call, self)?
-                || try_grouped_small_m_gemm(context, queue, call, self)?)
+            && (try_grouped_small_m_gemm_hopper(call, self)?
+                || try_grouped_small_m_gemm(call, self)?)
         {
             return Ok(());
         }
-        self.launch_gemm(context, queue, call)
+        self.launch_gemm(call)
     }
 
     /// Dequantizes the weights of all experts, and multiplies by those.
-    fn launch_dequantized(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        packed: &PackedWeights,
-    ) -> Result<()> {
+    fn launch_dequantized(&self, call: &Call<'_>, packed: &PackedWeights) -> Result<()> {
         let bytes = packed.outputs * packed.inputs * element_bytes(self.x.format).unwrap_or(0);
         let weights = Operand {
-            pointer: context.scratch(queue, "unpacked", bytes)?,
+            pointer: call.scratch("unpacked", bytes)?,
             bytes,
             format: self.x.format,
         };
-        packed.dequantize_into(context, queue, call, weights)?;
+        packed.dequantize_into(call, weights)?;
         let dense = GroupedLinear {
             weights,
             packed: None,
             ..*self
         };
-        dense.launch_gemm(context, queue, call)
+        dense.launch_gemm(call)
     }
 
-    fn launch_gemm(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    fn launch_gemm(&self, call: &Call<'_>) -> Result<()> {
         if self.experts_count > MAX_EXPERTS {
             let expected = format_args!("at most {MAX_EXPERTS} experts");
             return Err(call.error(expected, self.experts_count));
@@ -147,10 +130,10 @@ impl GroupedLinear {
         if max_tiles > 65_535 {
             return Err(call.error("fewer assignments", self.assignments));
         }
-        let order = context.scratch(queue, "grouped order", self.assignments * 4)?;
-        let tiles = context.scratch(queue, "grouped tiles", max_tiles * 12)?;
+        let order = call.scratch("grouped order", self.assignments * 4)?;
+        let tiles = call.scratch("grouped tiles", max_tiles * 12)?;
         let defines: [Define; 1] = [("TILE_ROWS", TILE_ROWS.into())];
-        let group = context.function(queue, "group_assignments", &defines)?;
+        let group = call.function("group_assignments", &defines)?;
         let config = LaunchConfig {
             shared_bytes: (4 * (2 * self.experts_count + 1)) as u32,
             ..grid_1d(1, 1024)
@@ -163,14 +146,12 @@ impl GroupedLinear {
             int(self.experts_count),
             int(max_tiles),
         ];
-        queue.launch(&group, config, &arguments)?;
-        self.launch_tiles(context, queue, call, [order, tiles], max_tiles)
+        call.queue.launch(&group, config, &arguments)?;
+        self.launch_tiles(call, [order, tiles], max_tiles)
     }
 
     fn launch_tiles(
         &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
         call: &Call<'_>,
         [order, tiles]: [DevicePointer; 2],
         max_tiles: u64,
@@ -180,7 +161,7 @@ impl GroupedLinear {
             ("GATED", self.gated.into()),
             ("ACTIVATION", self.activation.into()),
         ];
-        let function = context.function(queue, "grouped_gemm", &defines)?;
+        let function = call.function("grouped_gemm", &defines)?;
         let config = LaunchConfig {
             shared_bytes: SHARED_BYTES as u32,
             ..grid_2d(self.outputs.div_ceil(TILE_OUTPUTS), max_tiles, 128)
@@ -196,14 +177,10 @@ impl GroupedLinear {
             int(self.inputs),
             int(self.outputs),
         ];
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 }
 
-pub(super) fn grouped_linear(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
-    GroupedLinear::read(call)?.launch(context, queue, call)
+pub(super) fn grouped_linear(call: &Call<'_>) -> Result<()> {
+    GroupedLinear::read(call)?.launch(call)
 }

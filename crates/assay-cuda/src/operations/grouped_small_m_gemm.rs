@@ -1,11 +1,10 @@
 //! Grouped GEMM for few tokens of each expert: every touched expert's weights are read once.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::grouped_arguments::GroupedLinear;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_runtime::backend::Result;
 
 /// The most assignments that every CTA groups by itself.
@@ -65,16 +64,11 @@ impl Shape {
 }
 
 /// Launches the kernel if it supports the shape, and returns whether it did.
-pub(super) fn try_grouped_small_m_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    grouped: &GroupedLinear,
-) -> Result<bool> {
+pub(super) fn try_grouped_small_m_gemm(call: &Call<'_>, grouped: &GroupedLinear) -> Result<bool> {
     let few = grouped.assignments <= MAX_ASSIGNMENTS
         && grouped.assignments
             <= call.size("small_m_rows")?.min(MAX_MEAN_ROWS) * grouped.experts_count;
-    let facts = queue.device().facts();
+    let facts = call.queue.device().facts();
     let shape = Shape::new(
         grouped.inputs,
         grouped.experts_count,
@@ -95,7 +89,7 @@ pub(super) fn try_grouped_small_m_gemm(
         ("EXPERTS", grouped.experts_count.into()),
         ("MAX_ASSIGNMENTS", MAX_ASSIGNMENTS.into()),
     ];
-    let function = context.function(queue, "grouped_small_m_gemm", &defines)?;
+    let function = call.function("grouped_small_m_gemm", &defines)?;
     let config = LaunchConfig {
         shared_bytes: shape.ring_bytes() as u32,
         ..grid_1d(u64::from(facts.multiprocessors), shape.warps * 32)
@@ -110,7 +104,7 @@ pub(super) fn try_grouped_small_m_gemm(
         int(grouped.fan_out),
         int(grouped.outputs),
     ];
-    queue.launch(&function, config, &arguments)?;
+    call.queue.launch(&function, config, &arguments)?;
     Ok(true)
 }
 

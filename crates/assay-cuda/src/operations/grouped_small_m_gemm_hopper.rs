@@ -1,11 +1,10 @@
 //! Grouped GEMM for few tokens of each expert on Hopper: bulk copies keep the weight stream full.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::grouped_arguments::GroupedLinear;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_runtime::backend::Result;
 
 /// The capability, as major times ten plus minor, of the GPUs that it was measured on.
@@ -92,12 +91,10 @@ impl Shape {
 
 /// Launches the kernel if it supports the shape, and returns whether it did.
 pub(super) fn try_grouped_small_m_gemm_hopper(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     grouped: &GroupedLinear,
 ) -> Result<bool> {
-    let facts = queue.device().facts();
+    let facts = call.queue.device().facts();
     let few = grouped.assignments <= MAX_ASSIGNMENTS
         && grouped.experts_count <= MAX_EXPERTS
         && grouped.assignments <= call.size("small_m_rows")? * grouped.experts_count;
@@ -129,7 +126,7 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
         ("EXPERTS_READY", grouped.experts_ready.into()),
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
     ];
-    let function = context.function(queue, "grouped_small_m_gemm_hopper", &defines)?;
+    let function = call.function("grouped_small_m_gemm_hopper", &defines)?;
     let config = LaunchConfig {
         shared_bytes: shape.ring_bytes(grouped.inputs) as u32,
         ..grid_1d(multiprocessors * shape.ctas_per_sm, (shape.warps + 1) * 32)
@@ -144,7 +141,7 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
         int(grouped.fan_out),
         int(grouped.outputs),
     ];
-    queue.launch(&function, config, &arguments)?;
+    call.queue.launch(&function, config, &arguments)?;
     Ok(true)
 }
 

@@ -1,12 +1,10 @@
 //! Gather, scatter, stream compaction and searchsorted.
 
 use super::call::{Call, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::scan::Scan;
 use super::type_names::{compute_type, element_type};
-use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
@@ -35,7 +33,7 @@ fn access_bytes(row: u64, bytes: u64, operands: [Operand; 2]) -> u64 {
     widest.max(bytes)
 }
 
-pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn gather(call: &Call<'_>) -> Result<()> {
     let (outer, axis) = (call.count("outer")?, call.count("axis")?);
     let (count, inner) = (call.count("count")?, call.count("inner")?);
     let along_axis = call.integer("along_axis")? != 0;
@@ -63,7 +61,7 @@ pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         ("ACCESS_BYTES", bytes_per_access.into()),
         ("ALONG_AXIS", along_axis.into()),
     ];
-    let function = context.function(queue, "gather", &defines)?;
+    let function = call.function("gather", &defines)?;
     let [axis, count, inner, total] = [axis, count, inner, total].map(KernelArgument::U64);
     let arguments = [
         pointer(x),
@@ -74,14 +72,11 @@ pub(super) fn gather(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         inner,
         total,
     ];
-    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue
+        .launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
-pub(super) fn scatter(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn scatter(call: &Call<'_>) -> Result<()> {
     let (outer, axis) = (call.count("outer")?, call.count("axis")?);
     let (count, inner) = (call.size("count")?, call.count("inner")?);
     let distinct = call.integer("distinct")? != 0;
@@ -100,22 +95,22 @@ pub(super) fn scatter(
     let [axis_argument, count_argument] = [axis, count].map(KernelArgument::U64);
     let mut claims = DevicePointer(0);
     if !distinct {
-        claims = context.scratch(queue, "scatter claims", axis * 4)?;
-        queue.fill(claims, 0, axis * 4)?;
-        let claim = context.entry(queue, "scatter", "scatter_claim", &defines)?;
+        claims = call.scratch("scatter claims", axis * 4)?;
+        call.queue.fill(claims, 0, axis * 4)?;
+        let claim = call.entry("scatter", "scatter_claim", &defines)?;
         let arguments = [
             pointer(indices),
             KernelArgument::Pointer(claims),
             axis_argument,
             count_argument,
         ];
-        queue.launch(
+        call.queue.launch(
             &claim,
             grid_1d(count.div_ceil(THREADS), THREADS),
             &arguments,
         )?;
     }
-    let function = context.function(queue, "scatter", &defines)?;
+    let function = call.function("scatter", &defines)?;
     let arguments = [
         pointer(x),
         pointer(indices),
@@ -126,14 +121,11 @@ pub(super) fn scatter(
         KernelArgument::U64(inner),
         KernelArgument::U64(total),
     ];
-    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue
+        .launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
-pub(super) fn flag_counts(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn flag_counts(call: &Call<'_>) -> Result<()> {
     let count = call.count("count")?;
     let tiles = count.div_ceil(FLAGS_PER_TILE);
     let flags = call.typed("flags", ElementFormat::Bool, &[count])?;
@@ -142,18 +134,14 @@ pub(super) fn flag_counts(
         return Ok(());
     }
     let ctas = grid_ctas(call, tiles * THREADS)?;
-    let flag_counts = context.entry(
-        queue,
-        "compact",
-        "flag_counts",
-        &[("THREADS", THREADS.into())],
-    )?;
+    let flag_counts = call.entry("compact", "flag_counts", &[("THREADS", THREADS.into())])?;
     let arguments = [
         pointer(flags),
         pointer(prefix_counts),
         KernelArgument::U64(count),
     ];
-    queue.launch(&flag_counts, grid_1d(ctas, THREADS), &arguments)?;
+    call.queue
+        .launch(&flag_counts, grid_1d(ctas, THREADS), &arguments)?;
     let prefix_sum = Scan {
         types: ["i64"; 3],
         bytes: [8; 2],
@@ -162,19 +150,10 @@ pub(super) fn flag_counts(
         rows: 1,
         length: tiles,
     };
-    prefix_sum.launch(
-        context,
-        queue,
-        prefix_counts.pointer.0,
-        prefix_counts.pointer.0,
-    )
+    prefix_sum.launch(call, prefix_counts.pointer.0, prefix_counts.pointer.0)
 }
 
-pub(super) fn compact(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn compact(call: &Call<'_>) -> Result<()> {
     let (count, selected) = (call.count("count")?, call.count("selected")?);
     let tiles = count.div_ceil(FLAGS_PER_TILE);
     let flags = call.typed("flags", ElementFormat::Bool, &[count])?;
@@ -184,7 +163,7 @@ pub(super) fn compact(
         return Ok(());
     }
     let ctas = grid_ctas(call, tiles * THREADS)?;
-    let compact = context.function(queue, "compact", &[("THREADS", THREADS.into())])?;
+    let compact = call.function("compact", &[("THREADS", THREADS.into())])?;
     let [count, selected] = [count, selected].map(KernelArgument::U64);
     let arguments = [
         pointer(flags),
@@ -193,14 +172,11 @@ pub(super) fn compact(
         count,
         selected,
     ];
-    queue.launch(&compact, grid_1d(ctas, THREADS), &arguments)
+    call.queue
+        .launch(&compact, grid_1d(ctas, THREADS), &arguments)
 }
 
-pub(super) fn searchsorted(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn searchsorted(call: &Call<'_>) -> Result<()> {
     let (length, count) = (call.count("length")?, call.count("count")?);
     let x = call.operand("x", &[count])?;
     let sorted = call.typed("sorted", x.format, &[length])?;
@@ -219,7 +195,7 @@ pub(super) fn searchsorted(
         ("COMPUTE_TYPE", compute.into()),
         ("RIGHT", (call.integer("right")? != 0).into()),
     ];
-    let function = context.function(queue, "searchsorted", &defines)?;
+    let function = call.function("searchsorted", &defines)?;
     let [length, count] = [length, count].map(KernelArgument::U64);
     let arguments = [
         pointer(sorted),
@@ -229,5 +205,6 @@ pub(super) fn searchsorted(
         length,
         count,
     ];
-    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue
+        .launch(&function, grid_1d(ctas, THREADS), &arguments)
 }

@@ -2,10 +2,9 @@
 
 use super::attention_limits::{check_block_tokens, flag};
 use super::call::{Call, int, pointer};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{self, F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -25,11 +24,7 @@ const WIDTH_MULTIPLE: u64 = 32;
 /// The most elements of a row; accumulators of a larger rank do not fit the registers.
 const MAX_WIDTH: u64 = 576;
 
-pub(super) fn latent_write(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn latent_write(call: &Call<'_>) -> Result<()> {
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let (rank, rotary_dim) = (call.size("rank")?, call.size("rotary_dim")?);
     let (block_tokens, blocks) = (call.size("block_tokens")?, call.size("blocks")?);
@@ -54,7 +49,7 @@ pub(super) fn latent_write(
         ("INTERLEAVED", flag(call, "interleaved")?.into()),
         ("THREADS", threads.into()),
     ];
-    let function = context.function(queue, "latent_write", &defines)?;
+    let function = call.function("latent_write", &defines)?;
     let arguments = [
         pointer(kv),
         pointer(positions),
@@ -68,7 +63,8 @@ pub(super) fn latent_write(
         int(rotary_dim),
         KernelArgument::F32(call.float("epsilon")?),
     ];
-    queue.launch(&function, grid_1d(rows, threads), &arguments)
+    call.queue
+        .launch(&function, grid_1d(rows, threads), &arguments)
 }
 
 /// How a CTA of the kernel is shaped.
@@ -197,8 +193,8 @@ impl LatentAttention {
         best.clamp(1, MAX_SPLITS)
     }
 
-    fn launch(&self, context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
-        let facts = queue.device().facts();
+    fn launch(&self, call: &Call<'_>) -> Result<()> {
+        let facts = call.queue.device().facts();
         let width = self.rank + self.rotary_dim;
         let most = self.max_query_len.min(self.rows) * self.heads;
         let shared_bytes = u64::from(facts.shared_bytes);
@@ -218,12 +214,12 @@ impl LatentAttention {
         let all = self.rows * self.heads;
         let (mut partials, mut statistics) = (DevicePointer(0), DevicePointer(0));
         if splits > 1 {
-            partials = context.scratch(queue, "latent partials", splits * all * self.rank * 4)?;
-            statistics = context.scratch(queue, "latent statistics", splits * all * 8)?;
+            partials = call.scratch("latent partials", splits * all * self.rank * 4)?;
+            statistics = call.scratch("latent statistics", splits * all * 8)?;
             // Rows of no sequence have empty splits.
-            queue.fill(statistics, 0, splits * all * 8)?;
+            call.queue.fill(statistics, 0, splits * all * 8)?;
         } else {
-            queue.fill(self.out.pointer, 0, all * self.rank * 2)?;
+            call.queue.fill(self.out.pointer, 0, all * self.rank * 2)?;
         }
         let element = call.float_type("q_latent", self.q_latent)?;
         let defines: [Define; 8] = [
@@ -236,7 +232,7 @@ impl LatentAttention {
             ("STAGES", tile.stages.into()),
             ("SPLIT", (splits > 1).into()),
         ];
-        let function = context.function(queue, "latent_attention", &defines)?;
+        let function = call.function("latent_attention", &defines)?;
         let context_tiles = (self.table_columns * self.block_tokens).div_ceil(TILE_TOKENS);
         let arguments = [
             pointer(self.q_latent),
@@ -262,13 +258,13 @@ impl LatentAttention {
             cluster: 1,
             prefers_l1: false,
         };
-        queue.launch(&function, config, &arguments)?;
+        call.queue.launch(&function, config, &arguments)?;
         if splits == 1 {
             return Ok(());
         }
         let threads = 128;
         let defines: [Define; 2] = [("ELEMENT", element.into()), ("THREADS", threads.into())];
-        let function = context.function(queue, "latent_combine", &defines)?;
+        let function = call.function("latent_combine", &defines)?;
         let arguments = [
             KernelArgument::Pointer(partials),
             KernelArgument::Pointer(statistics),
@@ -277,24 +273,21 @@ impl LatentAttention {
             int(self.rank),
             int(splits),
         ];
-        queue.launch(&function, grid_1d(all, threads), &arguments)
+        call.queue
+            .launch(&function, grid_1d(all, threads), &arguments)
     }
 }
 
-pub(super) fn latent_attention(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn latent_attention(call: &Call<'_>) -> Result<()> {
     let attention = LatentAttention::read(call)?;
     if attention.rows * attention.heads == 0 {
         return Ok(());
     }
     if attention.sequences == 0 {
         let bytes = attention.rows * attention.heads * attention.rank * 2;
-        return queue.fill(attention.out.pointer, 0, bytes);
+        return call.queue.fill(attention.out.pointer, 0, bytes);
     }
-    attention.launch(context, queue, call)
+    attention.launch(call)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Row-wise layers: norms, softmax, activations, and row gathers.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
-use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -37,12 +35,7 @@ struct Norm {
     epsilon: f32,
 }
 
-fn normalize(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    is_layer_norm: bool,
-) -> Result<()> {
+fn normalize(call: &Call<'_>, is_layer_norm: bool) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let x = call.operand("x", &[rows, columns])?;
     let weight = call.typed("weight", x.format, &[columns])?;
@@ -61,13 +54,11 @@ fn normalize(
         is_layer_norm,
         epsilon: call.float("epsilon")?,
     };
-    norm.run(context, queue, call, rows, columns)
+    norm.run(call, rows, columns)
 }
 
 /// The RMS norm of the rows of x, times a gain, to another operand.
 pub(super) fn rms_norm_into(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     [x, weight, out]: [Operand; 3],
     [rows, columns]: [u64; 2],
@@ -81,18 +72,11 @@ pub(super) fn rms_norm_into(
         is_layer_norm: false,
         epsilon: call.float("epsilon")?,
     };
-    norm.run(context, queue, call, rows, columns)
+    norm.run(call, rows, columns)
 }
 
 impl Norm {
-    fn run(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        rows: u64,
-        columns: u64,
-    ) -> Result<()> {
+    fn run(&self, call: &Call<'_>, rows: u64, columns: u64) -> Result<()> {
         if rows * columns == 0 {
             return Ok(());
         }
@@ -117,7 +101,7 @@ impl Norm {
             ("CHUNKS_PER_THREAD", chunks.into()),
             ("VECTOR", vector.into()),
         ];
-        let function = context.function(queue, "normalize", &defines)?;
+        let function = call.function("normalize", &defines)?;
         let arguments = [
             pointer(x),
             pointer_or_null(residual),
@@ -127,31 +111,20 @@ impl Norm {
             int(columns),
             KernelArgument::F32(epsilon),
         ];
-        queue.launch(&function, grid_1d(rows, threads), &arguments)
+        call.queue
+            .launch(&function, grid_1d(rows, threads), &arguments)
     }
 }
 
-pub(super) fn rms_norm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
-    normalize(context, queue, call, false)
+pub(super) fn rms_norm(call: &Call<'_>) -> Result<()> {
+    normalize(call, false)
 }
 
-pub(super) fn layer_norm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
-    normalize(context, queue, call, true)
+pub(super) fn layer_norm(call: &Call<'_>) -> Result<()> {
+    normalize(call, true)
 }
 
-pub(super) fn softmax(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn softmax(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let x = call.operand("x", &[rows, columns])?;
     let out = call.typed("out", x.format, &[rows, columns])?;
@@ -167,26 +140,24 @@ pub(super) fn softmax(
         ("CHUNKS_PER_THREAD", chunks.into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "softmax", &defines)?;
-    queue.launch(
+    let function = call.function("softmax", &defines)?;
+    call.queue.launch(
         &function,
         grid_1d(rows, threads),
         &[pointer(x), pointer(out), int(columns)],
     )
 }
 
-pub(super) fn swiglu(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn swiglu(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let gate_up = call.operand("gate_up", &[rows, 2, columns])?;
     let out = call.typed("out", gate_up.format, &[rows, columns])?;
     let gate = Activation::None;
-    gate_into(context, queue, call, gate, [gate_up, out], [rows, columns])
+    gate_into(call, gate, [gate_up, out], [rows, columns])
 }
 
 /// The gate, a function of the first half of each row, times the second; none is SwiGLU's.
 pub(super) fn gate_into(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     gate: Activation,
     [gate_up, out]: [Operand; 2],
@@ -202,31 +173,25 @@ pub(super) fn gate_into(
         ("ACTIVATION", gate.into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "swiglu", &defines)?;
+    let function = call.function("swiglu", &defines)?;
     let threads = 128;
     let ctas_x = columns.div_ceil(vector * threads);
-    queue.launch(
+    call.queue.launch(
         &function,
         grid_2d(ctas_x, rows, threads),
         &[pointer(gate_up), pointer(out), int(columns)],
     )
 }
 
-pub(super) fn activate(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn activate(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let x = call.operand("x", &[count])?;
     let out = call.typed("out", x.format, &[count])?;
-    activate_into(context, queue, call, x, None, out, count)
+    activate_into(call, x, None, out, count)
 }
 
 /// Applies the call's activation, and adds a residual if there is one.
 pub(super) fn activate_into(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     x: Operand,
     residual: Option<Operand>,
@@ -245,9 +210,9 @@ pub(super) fn activate_into(
         ("ACTIVATION", elementwise_activation(call)?.into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "activate", &defines)?;
+    let function = call.function("activate", &defines)?;
     let threads = 256;
-    queue.launch(
+    call.queue.launch(
         &function,
         grid_1d(count.div_ceil(vector * threads), threads),
         &[
@@ -276,49 +241,23 @@ pub(super) fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
     Ok(activation)
 }
 
-pub(super) fn embedding(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn embedding(call: &Call<'_>) -> Result<()> {
     let (count, rows) = (call.size("count")?, call.size("rows")?);
     let columns = call.size("columns")?;
     let table = call.operand("table", &[rows, columns])?;
     let sampled_tokens = call.optional_typed("sampled_tokens", ElementFormat::I32, &[1])?;
-    gather_rows_from(
-        context,
-        queue,
-        call,
-        "ids",
-        sampled_tokens,
-        table,
-        [count, rows, columns],
-    )
+    gather_rows_from(call, "ids", sampled_tokens, table, [count, rows, columns])
 }
 
-pub(super) fn gather_rows(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn gather_rows(call: &Call<'_>) -> Result<()> {
     let (count, rows) = (call.size("count")?, call.size("source_rows")?);
     let columns = call.size("columns")?;
     let x = call.operand("x", &[rows, columns])?;
-    gather_rows_from(
-        context,
-        queue,
-        call,
-        "rows",
-        None,
-        x,
-        [count, rows, columns],
-    )
+    gather_rows_from(call, "rows", None, x, [count, rows, columns])
 }
 
 /// Gathers rows by index; an index may stand for a token that was just sampled on the device.
 fn gather_rows_from(
-    context: &OperationContext,
-    queue: &Queue<'_>,
     call: &Call<'_>,
     indices: &'static str,
     sampled_tokens: Option<Operand>,
@@ -341,11 +280,7 @@ fn gather_rows_from(
             .all(|operand| operand.is_multiple_of(**access_bytes))
     };
     let access_bytes = *[16u64, 4, 2].iter().find(fits).unwrap_or(&1);
-    let function = context.function(
-        queue,
-        "gather_rows",
-        &[("ACCESS_BYTES", access_bytes.into())],
-    )?;
+    let function = call.function("gather_rows", &[("ACCESS_BYTES", access_bytes.into())])?;
     let threads = (row_bytes / access_bytes).next_multiple_of(32).min(256);
     let ctas_x = row_bytes.div_ceil(access_bytes * threads);
     // A grid's y is at most 65535, so that many rows are several launches.
@@ -366,7 +301,8 @@ fn gather_rows_from(
             int(rows),
             int(sampled_tokens.map_or(0, |sampled_tokens| sampled_tokens.bytes / 4)),
         ];
-        queue.launch(&function, grid_2d(ctas_x, launch_rows, threads), &arguments)?;
+        call.queue
+            .launch(&function, grid_2d(ctas_x, launch_rows, threads), &arguments)?;
         done += launch_rows;
     }
     Ok(())

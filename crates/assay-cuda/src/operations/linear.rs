@@ -7,7 +7,6 @@
 
 use super::batch_invariant_gemm::batch_invariant_gemm;
 use super::call::{Call, element_bytes};
-use super::context::OperationContext;
 use super::cublaslt_gemm::{cublaslt_gemm, fp8_gemm};
 use super::gemv::{launch_gemv, prefers_gemv};
 use super::layers::{activation, gate_into, rms_norm_into};
@@ -16,7 +15,6 @@ use super::packed_layout::WeightLayout;
 use super::packed_weights::PackedWeights;
 use super::small_m_gemm::try_small_m_gemm;
 use crate::blas;
-use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
@@ -41,11 +39,11 @@ pub(super) fn weights(
     Ok((weights, Some(packed)))
 }
 
-pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn linear(call: &Call<'_>) -> Result<()> {
     let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
     let outputs = call.size("outputs")?;
     if call.raw("x")?.format == ElementFormat::Fp8 {
-        return fp8_gemm(context, queue, call);
+        return fp8_gemm(call);
     }
     let x = call.operand("x", &[rows, inputs])?;
     let (weights, packed) = weights(call, x.format, outputs, inputs)?;
@@ -74,16 +72,11 @@ pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         let expected = "an even number of outputs and no residual for a gated activation";
         return Err(call.error(expected, format_args!("{outputs} outputs")));
     }
-    launch_linear(context, queue, call, &linear)
+    launch_linear(call, &linear)
 }
 
 /// Launches the kernel that suits a linear layer; the call has `epsilon` and `batch_invariant`.
-pub(super) fn launch_linear(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-) -> Result<()> {
+pub(super) fn launch_linear(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
     let (x, inputs, packed) = (linear.x, linear.inputs, linear.packed);
     if linear.rows * linear.outputs == 0 {
         return Ok(());
@@ -96,7 +89,7 @@ pub(super) fn launch_linear(
     if packed.is_some() && !supported {
         return Err(call.error("x of f16 or bf16 beside quantized weights", x.format));
     }
-    if supported && !batch_invariant && try_small_m_gemm(context, queue, call, linear)? {
+    if supported && !batch_invariant && try_small_m_gemm(call, linear)? {
         return Ok(());
     }
     // Batch-invariant: one kernel for any number of rows, GEMV where weights are quantized.
@@ -106,31 +99,25 @@ pub(super) fn launch_linear(
     };
     if supported && (use_gemv || !blas::is_available()) {
         if !use_gemv {
-            queue.device().note_fallback_gemm();
+            call.queue.device().note_fallback_gemm();
         }
-        return launch_gemv(context, queue, call, linear);
+        return launch_gemv(call, linear);
     }
     match batch_invariant {
-        true => unfused(context, queue, call, linear, batch_invariant_gemm),
-        false => unfused(context, queue, call, linear, cublaslt_gemm),
+        true => unfused(call, linear, batch_invariant_gemm),
+        false => unfused(call, linear, cublaslt_gemm),
     }
 }
 
 /// A GEMM without norm, dequantization or gating.
-type Gemm = fn(&OperationContext, &Queue<'_>, &Call<'_>, &LinearArguments) -> Result<()>;
+type Gemm = fn(&Call<'_>, &LinearArguments) -> Result<()>;
 
 /// A GEMM of many rows, with norm, dequantization and SwiGLU in separate kernels.
-fn unfused(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-    gemm: Gemm,
-) -> Result<()> {
+fn unfused(call: &Call<'_>, linear: &LinearArguments, gemm: Gemm) -> Result<()> {
     let mut gemm_arguments = *linear;
     let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
         let bytes = elements * element_bytes(like.format).unwrap_or(0);
-        let pointer = context.scratch(queue, purpose, bytes)?;
+        let pointer = call.scratch(purpose, bytes)?;
         Ok(Operand {
             pointer,
             bytes,
@@ -140,32 +127,19 @@ fn unfused(
     if let Some(gain) = linear.gain {
         let size = [linear.rows, linear.inputs];
         gemm_arguments.x = scratch("normed", linear.x, linear.rows * linear.inputs)?;
-        rms_norm_into(
-            context,
-            queue,
-            call,
-            [linear.x, gain, gemm_arguments.x],
-            size,
-        )?;
+        rms_norm_into(call, [linear.x, gain, gemm_arguments.x], size)?;
     }
     if let Some(packed) = linear.packed {
         gemm_arguments.weights = scratch("unpacked", linear.x, linear.outputs * linear.inputs)?;
-        packed.dequantize_into(context, queue, call, gemm_arguments.weights)?;
+        packed.dequantize_into(call, gemm_arguments.weights)?;
     }
     if !linear.gated {
-        return gemm(context, queue, call, &gemm_arguments);
+        return gemm(call, &gemm_arguments);
     }
     gemm_arguments.out = scratch("gated", linear.out, linear.rows * linear.outputs)?;
     gemm_arguments.activation = Activation::None;
-    gemm(context, queue, call, &gemm_arguments)?;
+    gemm(call, &gemm_arguments)?;
     let size = [linear.rows, linear.outputs / 2];
     let gate = linear.activation;
-    gate_into(
-        context,
-        queue,
-        call,
-        gate,
-        [gemm_arguments.out, linear.out],
-        size,
-    )
+    gate_into(call, gate, [gemm_arguments.out, linear.out], size)
 }

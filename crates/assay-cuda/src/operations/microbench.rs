@@ -1,9 +1,7 @@
 //! Peak read and copy bandwidth and peak FMA rate: the ceilings that other kernels are compared with.
 
 use super::call::{Call, int, pointer};
-use super::context::OperationContext;
 use super::grid::grid_1d;
-use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
@@ -25,16 +23,12 @@ fn aligned_floats(call: &Call<'_>, name: &'static str, count: u64) -> Result<Ope
     }
 }
 
-pub(super) fn stream_read(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn stream_read(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let x = aligned_floats(call, "x", count)?;
     let out = call.typed("out", ElementFormat::F32, &[1])?;
-    let ctas = u64::from(queue.device().facts().multiprocessors) * READ_CTAS_PER_SM;
-    let scratch = context.scratch(queue, "stream_read", HEADER + ctas * 8)?;
+    let ctas = u64::from(call.queue.device().facts().multiprocessors) * READ_CTAS_PER_SM;
+    let scratch = call.scratch("stream_read", HEADER + ctas * 8)?;
     let arguments = [
         pointer(x),
         KernelArgument::U64(count),
@@ -42,15 +36,12 @@ pub(super) fn stream_read(
         KernelArgument::Pointer(scratch),
         pointer(out),
     ];
-    let function = context.function(queue, "stream_read", &[])?;
-    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
+    let function = call.function("stream_read", &[])?;
+    call.queue
+        .launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
-pub(super) fn stream_copy(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn stream_copy(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let (x, out) = (
         aligned_floats(call, "x", count)?,
@@ -59,24 +50,21 @@ pub(super) fn stream_copy(
     if count == 0 {
         return Ok(());
     }
-    let function = context.function(queue, "stream_copy", &[])?;
+    let function = call.function("stream_copy", &[])?;
     let ctas = count.div_ceil(4 * 4 * THREADS);
     let arguments = [pointer(x), pointer(out), KernelArgument::U64(count)];
-    queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue
+        .launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
-pub(super) fn fma_peak(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn fma_peak(call: &Call<'_>) -> Result<()> {
     let (count, steps) = (call.size("count")?, call.size("steps")?);
     let x = call.typed("x", ElementFormat::F32, &[count])?;
     let out = call.typed("out", ElementFormat::F32, &[count])?;
     if count == 0 {
         return Ok(());
     }
-    let function = context.function(queue, "fma_peak", &[])?;
+    let function = call.function("fma_peak", &[])?;
     let arguments = [
         pointer(x),
         pointer(out),
@@ -85,7 +73,7 @@ pub(super) fn fma_peak(
         KernelArgument::F32(call.float("factor")?),
         KernelArgument::F32(call.float("addend")?),
     ];
-    queue.launch(
+    call.queue.launch(
         &function,
         grid_1d(count.div_ceil(4 * THREADS), THREADS),
         &arguments,

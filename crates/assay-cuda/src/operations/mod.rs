@@ -49,7 +49,7 @@ mod type_names;
 pub use attention_limits::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
 pub use packed_layout::{layout_macros, packed_row_bytes};
 
-use crate::device::{CudaDevice, Queue};
+use crate::device::CudaDevice;
 use assay_operations::{Arguments, Signature, TABLE};
 use assay_runtime::backend::{KernelId, Result};
 use call::Call;
@@ -57,7 +57,7 @@ use context::OperationContext;
 use error::launch_error;
 use std::sync::Arc;
 
-type Body = fn(&OperationContext, &Queue<'_>, &Call<'_>) -> Result<()>;
+type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
 const BODIES: [(&str, Body); 46] = [
@@ -110,7 +110,7 @@ const BODIES: [(&str, Body); 46] = [
 ];
 
 /// The body of an operation that has no CUDA kernel.
-fn unsupported(_: &OperationContext, _: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+fn unsupported(call: &Call<'_>) -> Result<()> {
     Err(launch_error(format!(
         "{}: expected an operation with a CUDA kernel, got one without",
         call.name()
@@ -134,7 +134,7 @@ pub fn register(device: &CudaDevice) -> Vec<KernelId> {
             Box::new(move |queue, launch| {
                 let arguments = Arguments::new(signature, &launch.arguments);
                 let arguments = arguments.map_err(|error| launch_error(error.to_string()))?;
-                body(&context, queue, &Call::new(arguments))
+                body(&Call::new(&context, queue, arguments))
             }),
         )
     })

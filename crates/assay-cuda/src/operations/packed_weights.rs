@@ -4,11 +4,9 @@
 //! documents the layout of a row.
 
 use super::call::{Call, element_bytes, int, pointer};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_2d;
 use super::packed_layout::{WeightLayout, block_format};
-use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
@@ -57,14 +55,13 @@ impl PackedWeights {
     /// Launches a kernel over all rows; `other` is the other matrix, and the bytes of its rows.
     fn launch(
         &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
+        call: &Call<'_>,
         kernel: &'static str,
         defines: &[Define],
         [other, other_bytes]: [u64; 2],
         ctas_x: u64,
     ) -> Result<()> {
-        let function = context.function(queue, kernel, defines)?;
+        let function = call.function(kernel, defines)?;
         let (weight_bytes, scale_bytes) = self.layout.row_bytes(self.inputs);
         let mut done = 0;
         while done < self.outputs {
@@ -79,35 +76,25 @@ impl PackedWeights {
                 "dequantize" => [weights, scales, other, int(self.inputs)],
                 _ => [other, weights, scales, int(self.inputs)],
             };
-            queue.launch(&function, grid_2d(ctas_x, launch_rows, THREADS), &arguments)?;
+            call.queue
+                .launch(&function, grid_2d(ctas_x, launch_rows, THREADS), &arguments)?;
             done += launch_rows;
         }
         Ok(())
     }
 
     /// Dequantizes to `out`, row-major.
-    pub fn dequantize_into(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        out: Operand,
-    ) -> Result<()> {
+    pub fn dequantize_into(&self, call: &Call<'_>, out: Operand) -> Result<()> {
         let mut defines = self.layout.defines().to_vec();
         defines.push(("OUTPUT", call.float_type("out", out)?.into()));
         let bytes = self.inputs * element_bytes(out.format).unwrap_or(0);
         let ctas_x = self.inputs.div_ceil(8 * THREADS);
         let matrix = [out.pointer.0, bytes];
-        self.launch(context, queue, "dequantize", &defines, matrix, ctas_x)
+        self.launch(call, "dequantize", &defines, matrix, ctas_x)
     }
 
     /// Quantizes floats.
-    fn quantize(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    fn quantize(&self, call: &Call<'_>) -> Result<()> {
         let x = call.operand("x", &[self.outputs, self.inputs])?;
         let defines: [Define; 4] = [
             (
@@ -119,7 +106,7 @@ impl PackedWeights {
             ("THREADS", ROW_THREADS.into()),
         ];
         if self.layout.group_size == 0 {
-            let function = context.function(queue, "quantize", &defines)?;
+            let function = call.function("quantize", &defines)?;
             let arguments = [
                 pointer(x),
                 KernelArgument::Pointer(self.weights),
@@ -127,23 +114,17 @@ impl PackedWeights {
                 int(self.inputs),
             ];
             let config = grid_2d(self.outputs, 1, ROW_THREADS);
-            return queue.launch(&function, config, &arguments);
+            return call.queue.launch(&function, config, &arguments);
         }
         let bytes = self.inputs * element_bytes(x.format).unwrap_or(0);
         let groups = self.layout.padded(self.inputs) / self.layout.group_size;
         let ctas_x = groups.div_ceil(THREADS);
         let matrix = [x.pointer.0, bytes];
-        self.launch(context, queue, "quantize", &defines, matrix, ctas_x)
+        self.launch(call, "quantize", &defines, matrix, ctas_x)
     }
 
     /// Repacks GGML blocks.
-    fn repack_blocks(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        blocks: Operand,
-    ) -> Result<()> {
+    fn repack_blocks(&self, call: &Call<'_>, blocks: Operand) -> Result<()> {
         let Some(block_format) = block_format(blocks.format) else {
             return Err(call.error("blocks of a GGUF format with kernels", blocks.format));
         };
@@ -156,7 +137,7 @@ impl PackedWeights {
         defines.push(("BLOCK_FORMAT", block_format.into()));
         let ctas_x = self.layout.padded(self.inputs).div_ceil(128 * THREADS);
         let matrix = [blocks.pointer.0, bytes];
-        self.launch(context, queue, "pack_blocks", &defines, matrix, ctas_x)
+        self.launch(call, "pack_blocks", &defines, matrix, ctas_x)
     }
 }
 
@@ -176,26 +157,24 @@ fn found(call: &Call<'_>) -> Result<PackedWeights> {
     })
 }
 
-pub(super) fn pack(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn pack(call: &Call<'_>) -> Result<()> {
     let packed = found(call)?;
     if packed.outputs * packed.inputs == 0 {
         return Ok(());
     }
     let (x, format) = (call.raw("x")?, call.raw("weights")?.format);
     match format {
-        ElementFormat::Int8 | ElementFormat::Fp8 | ElementFormat::Int4 => {
-            packed.quantize(context, queue, call)
-        }
-        _ if x.format == format => packed.repack_blocks(context, queue, call, x),
+        ElementFormat::Int8 | ElementFormat::Fp8 | ElementFormat::Int4 => packed.quantize(call),
+        _ if x.format == format => packed.repack_blocks(call, x),
         _ => Err(call.error(format_args!("x as blocks of {format}"), x.format)),
     }
 }
 
-pub(super) fn unpack(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn unpack(call: &Call<'_>) -> Result<()> {
     let packed = found(call)?;
     let out = call.operand("out", &[packed.outputs, packed.inputs])?;
     if packed.outputs * packed.inputs == 0 {
         return Ok(());
     }
-    packed.dequantize_into(context, queue, call, out)
+    packed.dequantize_into(call, out)
 }

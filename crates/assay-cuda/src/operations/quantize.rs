@@ -1,11 +1,9 @@
 //! Quantization to GGML blocks and back, in the layout of GGUF files, and conversion of floats.
 
 use super::call::{Call, float_type_name, int, pointer};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::packed_layout::{WeightLayout, block_format};
-use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
@@ -36,8 +34,7 @@ fn block_operand(
 }
 
 fn launch(
-    context: &OperationContext,
-    queue: &Queue<'_>,
+    call: &Call<'_>,
     kernel: &'static str,
     defines: &[Define],
     [x, out]: [Operand; 2],
@@ -46,35 +43,27 @@ fn launch(
     if count == 0 {
         return Ok(());
     }
-    let function = context.function(queue, kernel, defines)?;
+    let function = call.function(kernel, defines)?;
     let config = grid_1d(count.div_ceil(THREADS), THREADS);
-    queue.launch(&function, config, &[pointer(x), pointer(out), int(count)])
+    call.queue
+        .launch(&function, config, &[pointer(x), pointer(out), int(count)])
 }
 
 /// Converts floats to another type.
-fn convert(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    count: u64,
-) -> Result<()> {
+fn convert(call: &Call<'_>, count: u64) -> Result<()> {
     let (x, out) = (call.operand("x", &[count])?, call.operand("out", &[count])?);
     let defines: [Define; 2] = [
         ("TYPE", call.float_type("x", x)?.into()),
         ("OUTPUT", call.float_type("out", out)?.into()),
     ];
-    launch(context, queue, "convert", &defines, [x, out], count)
+    launch(call, "convert", &defines, [x, out], count)
 }
 
-pub(super) fn quantize(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn quantize(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let format = call.raw("out")?.format;
     if float_type_name(format).is_some() {
-        return convert(context, queue, call, count);
+        return convert(call, count);
     }
     // Other formats search for their scales, which only the CPU implements.
     let Some(code) = block_format(format).filter(|_| is_quantized_on_device(format)) else {
@@ -86,18 +75,14 @@ pub(super) fn quantize(
         ("BLOCK_FORMAT", code.into()),
         ("TYPE", call.float_type("x", x)?.into()),
     ];
-    launch(context, queue, "quantize_blocks", &defines, [x, out], count)
+    launch(call, "quantize_blocks", &defines, [x, out], count)
 }
 
-pub(super) fn dequantize(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn dequantize(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
     let format = call.raw("x")?.format;
     if float_type_name(format).is_some() {
-        return convert(context, queue, call, count);
+        return convert(call, count);
     }
     let (Some(code), Some(layout)) = (block_format(format), WeightLayout::of(format)) else {
         return Err(call.error("x of floats or of blocks", format));
@@ -109,12 +94,5 @@ pub(super) fn dequantize(
         ("BLOCK_FORMAT", code.into()),
         ("OUTPUT", call.float_type("out", out)?.into()),
     ]);
-    launch(
-        context,
-        queue,
-        "dequantize_blocks",
-        &defines,
-        [x, out],
-        count,
-    )
+    launch(call, "dequantize_blocks", &defines, [x, out], count)
 }

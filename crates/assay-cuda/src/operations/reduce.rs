@@ -4,10 +4,9 @@
 //! partials.
 
 use super::call::{Call, pointer};
-use super::context::OperationContext;
 use super::define::Define;
 use super::type_names::{compute_type, element_type};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
@@ -175,8 +174,7 @@ struct Reduction {
 impl ReducePass {
     fn launch(
         &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
+        call: &Call<'_>,
         reduction: &Reduction,
         shape: Shape,
         plan: &SplitPlan,
@@ -206,7 +204,7 @@ impl ReducePass {
             ("CONTIGUOUS_AXIS", plan.rows.into()),
             ("VECTOR", vector.into()),
         ];
-        let function = context.function(queue, "reduce", &defines)?;
+        let function = call.function("reduce", &defines)?;
         let [outer, length, inner, splits, split_length] = shape_arguments(shape, plan);
         let arguments = [
             KernelArgument::Pointer(self.from),
@@ -219,18 +217,11 @@ impl ReducePass {
             split_length,
             KernelArgument::F64(self.scalar),
         ];
-        queue.launch(&function, plan.config, &arguments)
+        call.queue.launch(&function, plan.config, &arguments)
     }
 
     /// Reduces the whole axis, split where there are too few results to fill the GPU.
-    fn reduction(
-        mut self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        reduction: &Reduction,
-        shape: Shape,
-    ) -> Result<()> {
+    fn reduction(mut self, call: &Call<'_>, reduction: &Reduction, shape: Shape) -> Result<()> {
         let vector = shape.vector(self.from, self.bytes);
         let vectors_per_thread = match self.center {
             Center::Own => REGISTER_VECTORS,
@@ -238,10 +229,10 @@ impl ReducePass {
         };
         let plan = shape.plan(call, vector, vectors_per_thread, 512)?;
         if plan.splits == 1 {
-            return self.launch(context, queue, reduction, shape, &plan, vector);
+            return self.launch(call, reduction, shape, &plan, vector);
         }
         // Compute types have at most eight bytes.
-        let splits = context.scratch(queue, "reduce", shape.results() * plan.splits * 8)?;
+        let splits = call.scratch("reduce", shape.results() * plan.splits * 8)?;
         let combining = ReducePass {
             from: splits,
             storage: reduction.compute,
@@ -252,10 +243,10 @@ impl ReducePass {
             ..self
         };
         (self.to, self.output, self.epilogue) = (splits, reduction.compute, "a0");
-        self.launch(context, queue, reduction, shape, &plan, vector)?;
+        self.launch(call, reduction, shape, &plan, vector)?;
         let shape = shape.of_partials(plan.splits);
         let unsplit_plan = shape.plan(call, 1, LOADS_IN_FLIGHT, 512)?.unsplit(shape);
-        combining.launch(context, queue, reduction, shape, &unsplit_plan, 1)
+        combining.launch(call, reduction, shape, &unsplit_plan, 1)
     }
 }
 
@@ -268,7 +259,7 @@ fn type_names(
     names.ok_or_else(|| call.error(format_args!("{name} of real numbers"), operand.format))
 }
 
-pub(super) fn reduce(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn reduce(call: &Call<'_>) -> Result<()> {
     let shape = Shape::read(call)?;
     let x = call.operand("x", &[shape.outer, shape.length, shape.inner])?;
     let out = call.operand("out", &[shape.outer, shape.inner])?;
@@ -306,7 +297,7 @@ pub(super) fn reduce(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         reduce_pass.center = if plan.rows && plan.splits == 1 {
             Center::Own
         } else {
-            let means = context.scratch(queue, "reduce means", shape.results() * 8)?;
+            let means = call.scratch("reduce means", shape.results() * 8)?;
             let mean = ReducePass {
                 transform: "a0",
                 to: means,
@@ -315,18 +306,14 @@ pub(super) fn reduce(context: &OperationContext, queue: &Queue<'_>, call: &Call<
                 scalar: shape.length as f64,
                 ..reduce_pass
             };
-            mean.reduction(context, queue, call, &reduction, shape)?;
+            mean.reduction(call, &reduction, shape)?;
             Center::Given(means)
         };
     }
-    reduce_pass.reduction(context, queue, call, &reduction, shape)
+    reduce_pass.reduction(call, &reduction, shape)
 }
 
-pub(super) fn argreduce(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn argreduce(call: &Call<'_>) -> Result<()> {
     let shape = Shape::read(call)?;
     let x = call.operand("x", &[shape.outer, shape.length, shape.inner])?;
     let out = call.typed("out", ElementFormat::I64, &[shape.outer, shape.inner])?;
@@ -343,12 +330,12 @@ pub(super) fn argreduce(
             ("CONTIGUOUS_AXIS", plan.rows.into()),
             ("VECTOR", vector.into()),
         ];
-        let function = context.function(queue, "argreduce", &defines)?;
+        let function = call.function("argreduce", &defines)?;
         let arguments: Vec<_> = pointers
             .into_iter()
             .chain(shape_arguments(shape, plan))
             .collect();
-        queue.launch(&function, plan.config, &arguments)
+        call.queue.launch(&function, plan.config, &arguments)
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
     let vector = shape.vector(x.pointer, x.format.element_bytes().unwrap_or(16));
@@ -357,9 +344,8 @@ pub(super) fn argreduce(
         return launch(shape, &plan, vector, [pointer(x), null, null, pointer(out)]);
     }
     let count = shape.results() * plan.splits;
-    let values = KernelArgument::Pointer(context.scratch(queue, "argreduce values", count * 8)?);
-    let indices =
-        KernelArgument::Pointer(context.scratch(queue, "argreduce indices", count * 8)?);
+    let values = KernelArgument::Pointer(call.scratch("argreduce values", count * 8)?);
+    let indices = KernelArgument::Pointer(call.scratch("argreduce indices", count * 8)?);
     launch(shape, &plan, vector, [pointer(x), null, values, indices])?;
     let shape = shape.of_partials(plan.splits);
     let unsplit_plan = shape.plan(call, 1, LOADS_IN_FLIGHT, 256)?.unsplit(shape);

@@ -1,17 +1,15 @@
 //! Sums with the residual stream, and scaled or normalized parts of rows.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::layers::register_row;
-use crate::device::Queue;
 use assay_runtime::backend::{KernelArgument, Result};
 
 /// Threads of a CTA that normalizes some columns of a row.
 const COLUMN_THREADS: u64 = 256;
 
-pub(super) fn scale(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn scale(call: &Call<'_>) -> Result<()> {
     let count = call.count("count")?;
     let x = call.operand("x", &[count])?;
     let softcap = call.float("softcap")?;
@@ -32,21 +30,18 @@ pub(super) fn scale(context: &OperationContext, queue: &Queue<'_>, call: &Call<'
         ("SOFTCAP", (softcap > 0.0).into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "scale", &defines)?;
+    let function = call.function("scale", &defines)?;
     let arguments = [
         pointer(x),
         KernelArgument::I64(count.cast_signed()),
         KernelArgument::F32(call.float("factor")?),
         KernelArgument::F32(softcap),
     ];
-    queue.launch(&function, grid_1d(ctas, threads), &arguments)
+    call.queue
+        .launch(&function, grid_1d(ctas, threads), &arguments)
 }
 
-pub(super) fn add_residual(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn add_residual(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let x = call.operand("x", &[rows, columns])?;
     let weight = call.optional_typed("weight", x.format, &[columns])?;
@@ -67,7 +62,7 @@ pub(super) fn add_residual(
         ("CHUNKS_PER_THREAD", chunks.into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "add_residual", &defines)?;
+    let function = call.function("add_residual", &defines)?;
     let arguments = [
         pointer(x),
         pointer_or_null(weight),
@@ -77,14 +72,11 @@ pub(super) fn add_residual(
         KernelArgument::F32(call.float("epsilon")?),
         KernelArgument::F32(call.float("factor")?),
     ];
-    queue.launch(&function, grid_1d(rows, threads), &arguments)
+    call.queue
+        .launch(&function, grid_1d(rows, threads), &arguments)
 }
 
-pub(super) fn norm_columns(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn norm_columns(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let (first, width) = (call.size("first")?, call.size("width")?);
     let x = call.operand("x", &[rows, columns])?;
@@ -106,7 +98,7 @@ pub(super) fn norm_columns(
         ("THREADS", COLUMN_THREADS.into()),
         ("VECTOR", vector.into()),
     ];
-    let function = context.function(queue, "norm_columns", &defines)?;
+    let function = call.function("norm_columns", &defines)?;
     let arguments = [
         pointer(x),
         pointer(weight),
@@ -115,5 +107,6 @@ pub(super) fn norm_columns(
         int(width),
         KernelArgument::F32(call.float("epsilon")?),
     ];
-    queue.launch(&function, grid_1d(rows, COLUMN_THREADS), &arguments)
+    call.queue
+        .launch(&function, grid_1d(rows, COLUMN_THREADS), &arguments)
 }

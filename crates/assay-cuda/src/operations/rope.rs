@@ -2,10 +2,8 @@
 
 use super::attention_limits::{CacheShape, flag, is_quantized};
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_2d;
-use crate::device::Queue;
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -32,8 +30,7 @@ impl RopeLaunch {
 
     fn launch(
         &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
+        call: &Call<'_>,
         [element, cache]: [&'static str; 2],
         [interleaved, metadata_ready]: [bool; 2],
         arguments: &[KernelArgument],
@@ -47,10 +44,11 @@ impl RopeLaunch {
             ("THREADS", THREADS.into()),
             ("METADATA_READY", metadata_ready.into()),
         ];
-        let function = context.function(queue, "rope_write", &defines)?;
+        let function = call.function("rope_write", &defines)?;
         let heads = self.heads + 2 * self.kv_heads;
         let ctas_y = (heads * self.lanes()).div_ceil(THREADS);
-        queue.launch(&function, grid_2d(self.rows, ctas_y, THREADS), arguments)
+        call.queue
+            .launch(&function, grid_2d(self.rows, ctas_y, THREADS), arguments)
     }
 }
 
@@ -68,11 +66,7 @@ fn rotary_vector(head_dim: u64, rotary_dim: u64, operands: &[Option<Operand>]) -
     }
 }
 
-pub(super) fn rope_write(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn rope_write(call: &Call<'_>) -> Result<()> {
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let (kv_heads, head_dim) = (call.size("kv_heads")?, call.size("head_dim")?);
     let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
@@ -133,10 +127,10 @@ pub(super) fn rope_write(
     };
     let formats = [call.float_type("qkv", qkv)?, cache_type];
     let flags = [flag(call, "interleaved")?, flag(call, "metadata_ready")?];
-    shape.launch(context, queue, formats, flags, &arguments)
+    shape.launch(call, formats, flags, &arguments)
 }
 
-pub(super) fn rope(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn rope(call: &Call<'_>) -> Result<()> {
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let head_dim = call.size("head_dim")?;
     let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
@@ -178,5 +172,5 @@ pub(super) fn rope(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_
     };
     let formats = [call.float_type("x", x)?; 2];
     let flags = [flag(call, "interleaved")?, false];
-    shape.launch(context, queue, formats, flags, &arguments)
+    shape.launch(call, formats, flags, &arguments)
 }

@@ -1,7 +1,6 @@
 //! The router of a mixture of experts in one kernel: norm, logits and top-k.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::experts::Routing;
 use super::grid::grid_1d;
@@ -98,13 +97,7 @@ impl Router {
         Some((cluster, warps))
     }
 
-    fn launch_fused(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-        (cluster, warps): (u64, u64),
-    ) -> Result<()> {
+    fn launch_fused(&self, call: &Call<'_>, (cluster, warps): (u64, u64)) -> Result<()> {
         let [sigmoid, normalize, top_two] = self.routing.defines(call)?;
         let defines: [Define; 7] = [
             ("ELEMENT", call.float_type("x", self.x)?.into()),
@@ -115,7 +108,7 @@ impl Router {
             normalize,
             top_two,
         ];
-        let function = context.function(queue, "router", &defines)?;
+        let function = call.function("router", &defines)?;
         let config = LaunchConfig {
             cluster: cluster as u32,
             ..grid_1d(cluster * self.rows.div_ceil(CLUSTER_TOKENS), warps * 32)
@@ -138,18 +131,13 @@ impl Router {
             int(self.routing.top_groups),
             KernelArgument::F32(call.float("factor")?),
         ];
-        queue.launch(&function, config, &arguments)
+        call.queue.launch(&function, config, &arguments)
     }
 
     /// Norm, logits and routing in kernels of their own.
-    fn launch_unfused(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        call: &Call<'_>,
-    ) -> Result<()> {
+    fn launch_unfused(&self, call: &Call<'_>) -> Result<()> {
         let norm = [self.x, self.gain, self.normed];
-        rms_norm_into(context, queue, call, norm, [self.rows, self.inputs])?;
+        rms_norm_into(call, norm, [self.rows, self.inputs])?;
         let linear = LinearArguments {
             rows: self.rows,
             inputs: self.inputs,
@@ -165,16 +153,15 @@ impl Router {
             activation: Activation::None,
             gated: false,
         };
-        launch_linear(context, queue, call, &linear)?;
+        launch_linear(call, &linear)?;
         let size = [self.rows, self.experts_count];
         let operands = [self.logits, self.experts, self.expert_weights];
         let optional = [self.choice_bias, self.slots];
-        self.routing
-            .launch(context, queue, call, size, operands, optional)
+        self.routing.launch(call, size, operands, optional)
     }
 }
 
-pub(super) fn router(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn router(call: &Call<'_>) -> Result<()> {
     let router = Router::read(call)?;
     if router.rows == 0 {
         return Ok(());
@@ -186,9 +173,9 @@ pub(super) fn router(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     } else {
         call.size("fused_rows")?
     };
-    match router.fused_shape(queue, max_rows) {
-        Some(shape) => router.launch_fused(context, queue, call, shape),
-        None => router.launch_unfused(context, queue, call),
+    match router.fused_shape(call.queue, max_rows) {
+        Some(shape) => router.launch_fused(call, shape),
+        None => router.launch_unfused(call),
     }
 }
 

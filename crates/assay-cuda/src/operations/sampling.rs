@@ -1,10 +1,9 @@
 //! Sampling of the next token, and penalties of logits.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{F32, I32, I64, U8};
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -21,7 +20,7 @@ const EXCLUSIVE_SM_ROWS: u64 = 16;
 /// Loads that a thread has in flight.
 const LOADS_IN_FLIGHT: u64 = 8;
 
-pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn sample(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let logits = call.operand("logits", &[rows, columns])?;
     let temperature = call.typed("temperature", F32, &[rows])?;
@@ -40,7 +39,8 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         I64 => Ok("i64"),
         other => Err(call.error(format_args!("{name} of i32 or i64"), other)),
     };
-    let use_cluster = queue.device().facts().capability >= 90 && columns >= MIN_CLUSTER_VOCABULARY;
+    let use_cluster =
+        call.queue.device().facts().capability >= 90 && columns >= MIN_CLUSTER_VOCABULARY;
     let cluster_size = if use_cluster { MAX_CLUSTER_SIZE } else { 1 };
     let vector = vector(logits.format, columns, &[Some(logits)]);
     // Fewer threads have more loads in flight each, and more rows fit an SM.
@@ -60,8 +60,8 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         ("THREADS", threads.into()),
         ("CLUSTER_SIZE", cluster_size.into()),
     ];
-    let function = context.function(queue, "sample", &defines)?;
-    let probabilities = context.scratch(queue, "probabilities", rows * columns * 4)?;
+    let function = call.function("sample", &defines)?;
+    let probabilities = call.scratch("probabilities", rows * columns * 4)?;
     let config = LaunchConfig {
         cluster: cluster_size as u32,
         ..grid_1d(rows * cluster_size, threads)
@@ -79,14 +79,10 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         KernelArgument::Pointer(probabilities),
         int(columns),
     ];
-    queue.launch(&function, config, &arguments)
+    call.queue.launch(&function, config, &arguments)
 }
 
-pub(super) fn penalize(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn penalize(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let logits = call.operand("logits", &[rows, columns])?;
     let counts = call.typed("counts", I32, &[rows, columns])?;
@@ -98,7 +94,7 @@ pub(super) fn penalize(
         return Ok(());
     }
     let number = call.float_type("logits", logits)?;
-    let function = context.function(queue, "penalize", &[("ELEMENT", number.into())])?;
+    let function = call.function("penalize", &[("ELEMENT", number.into())])?;
     let arguments = [
         pointer(logits),
         pointer(counts),
@@ -108,7 +104,7 @@ pub(super) fn penalize(
         pointer(frequency),
         int(columns),
     ];
-    queue.launch(
+    call.queue.launch(
         &function,
         grid_2d(columns.div_ceil(256), rows, 256),
         &arguments,

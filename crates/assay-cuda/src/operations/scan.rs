@@ -1,11 +1,9 @@
 //! Prefix scans.
 
 use super::call::Call;
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::type_names::{compute_type, element_type};
-use crate::device::Queue;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Threads of a CTA: for long rows, and for those that one warp scans.
@@ -36,21 +34,15 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Launches it; `from` and `to` may be the same memory if their elements have the same size.
-    pub fn launch(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        from: u64,
-        to: u64,
-    ) -> Result<()> {
+    pub fn launch(&self, call: &Call<'_>, from: u64, to: u64) -> Result<()> {
         let total = self.rows * self.length;
         if self.rows > 1 || self.length <= TILE_ELEMENTS {
-            return self.launch_pass(context, queue, [from, 0, to, 0, self.length, total]);
+            return self.launch_pass(call, [from, 0, to, 0, self.length, total]);
         }
         // Reduce-then-scan: the tiles' totals, an exclusive scan of them, then a scan with carries.
         let tiles = self.length.div_ceil(TILE_ELEMENTS);
-        let totals = context.scratch(queue, "scan totals", tiles * 8)?.0;
-        self.launch_pass(context, queue, [from, 0, 0, totals, TILE_ELEMENTS, total])?;
+        let totals = call.scratch("scan totals", tiles * 8)?.0;
+        self.launch_pass(call, [from, 0, 0, totals, TILE_ELEMENTS, total])?;
         let carries_scan = Scan {
             types: [self.types[1]; 3],
             bytes: [16; 2],
@@ -58,16 +50,11 @@ impl Scan {
             length: tiles,
             ..*self
         };
-        carries_scan.launch_pass(context, queue, [totals, 0, totals, 0, tiles, tiles])?;
-        self.launch_pass(context, queue, [from, totals, to, 0, TILE_ELEMENTS, total])
+        carries_scan.launch_pass(call, [totals, 0, totals, 0, tiles, tiles])?;
+        self.launch_pass(call, [from, totals, to, 0, TILE_ELEMENTS, total])
     }
 
-    fn launch_pass(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        values: [u64; 6],
-    ) -> Result<()> {
+    fn launch_pass(&self, call: &Call<'_>, values: [u64; 6]) -> Result<()> {
         let [x, carries, out, totals, length, total] = values;
         let [storage, compute, output] = self.types;
         let threads = if length <= WARP * ITEMS_PER_THREAD {
@@ -84,7 +71,7 @@ impl Scan {
             ("VECTOR", self.vector([x, out], length, total).into()),
             ("THREADS", threads.into()),
         ];
-        let function = context.function(queue, "scan", &defines)?;
+        let function = call.function("scan", &defines)?;
         let arguments = [
             address(x),
             address(carries),
@@ -93,7 +80,7 @@ impl Scan {
             KernelArgument::U64(length),
             KernelArgument::U64(total),
         ];
-        queue.launch(
+        call.queue.launch(
             &function,
             grid_1d(total.div_ceil(length), threads),
             &arguments,
@@ -110,7 +97,7 @@ impl Scan {
     }
 }
 
-pub(super) fn scan(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn scan(call: &Call<'_>) -> Result<()> {
     let (rows, length) = (call.count("rows")?, call.count("length")?);
     let x = call.operand("x", &[rows, length])?;
     let out = call.operand("out", &[rows, length])?;
@@ -136,5 +123,5 @@ pub(super) fn scan(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_
         rows,
         length,
     };
-    scan.launch(context, queue, x.pointer.0, out.pointer.0)
+    scan.launch(call, x.pointer.0, out.pointer.0)
 }

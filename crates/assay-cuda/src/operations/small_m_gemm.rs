@@ -1,7 +1,6 @@
 //! Linear layers of 3 to 8 rows and 16-bit weights: small-M GEMM, one pass over the weights.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::linear_arguments::LinearArguments;
@@ -73,16 +72,11 @@ impl SmallMShape {
 }
 
 /// Launches the kernel if it supports the shape, and returns whether it did.
-pub(super) fn try_small_m_gemm(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-    linear: &LinearArguments,
-) -> Result<bool> {
+pub(super) fn try_small_m_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<bool> {
     if !ROWS.contains(&linear.rows) || linear.packed.is_some() {
         return Ok(false);
     }
-    let Some(shape) = SmallMShape::new(queue, linear) else {
+    let Some(shape) = SmallMShape::new(call.queue, linear) else {
         return Ok(false);
     };
     let defines: [Define; 13] = [
@@ -100,7 +94,7 @@ pub(super) fn try_small_m_gemm(
         ("WARPS", shape.warps.into()),
         ("CTAS_PER_SM", 1u64.into()),
     ];
-    let function = context.function(queue, "small_m_gemm", &defines)?;
+    let function = call.function("small_m_gemm", &defines)?;
     let config = LaunchConfig {
         shared_bytes: shape.ring_bytes() as u32,
         ..grid_1d(shape.ctas, shape.warps * 32)
@@ -116,6 +110,6 @@ pub(super) fn try_small_m_gemm(
         int(linear.outputs),
         KernelArgument::F32(linear.epsilon),
     ];
-    queue.launch(&function, config, &arguments)?;
+    call.queue.launch(&function, config, &arguments)?;
     Ok(true)
 }

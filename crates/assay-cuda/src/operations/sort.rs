@@ -1,11 +1,9 @@
 //! Radix sort of rows: in shared memory where a CTA holds them, else by Onesweep passes.
 
 use super::call::Call;
-use super::context::OperationContext;
 use super::define::Define;
 use super::grid::grid_1d;
 use super::scan::{Scan, address};
-use crate::device::Queue;
 use assay_operations::ElementFormat;
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -83,7 +81,7 @@ struct SortCall {
     flip: u32,
 }
 
-pub(super) fn sort(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
+pub(super) fn sort(call: &Call<'_>) -> Result<()> {
     let (rows, length) = (call.count("rows")?, call.size("length")?);
     let x = call.operand("x", &[rows, length])?;
     let values = call.optional_typed("values", x.format, &[rows, length])?;
@@ -125,20 +123,14 @@ pub(super) fn sort(context: &OperationContext, queue: &Queue<'_>, call: &Call<'_
         ("ITEMS_PER_THREAD", shape.items_per_thread.into()),
     ];
     match shape.tiles {
-        1 => sort_call.sort_rows(context, queue, &defines, &shape),
-        _ => sort_call.radix_sort(context, queue, &defines, &shape),
+        1 => sort_call.sort_rows(call, &defines, &shape),
+        _ => sort_call.radix_sort(call, &defines, &shape),
     }
 }
 
 impl SortCall {
-    fn sort_rows(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        defines: &[Define],
-        shape: &SortShape,
-    ) -> Result<()> {
-        let kernel = context.entry(queue, "sort", "sort_rows", defines)?;
+    fn sort_rows(&self, call: &Call<'_>, defines: &[Define], shape: &SortShape) -> Result<()> {
+        let kernel = call.entry("sort", "sort_rows", defines)?;
         let arguments = [
             address(self.from),
             address(self.values),
@@ -149,31 +141,26 @@ impl SortCall {
             KernelArgument::U32(shape.rows_per_cta as u32),
         ];
         let ctas = self.rows.div_ceil(shape.rows_per_cta);
-        queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
+        call.queue
+            .launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
     }
 
-    fn radix_sort(
-        &self,
-        context: &OperationContext,
-        queue: &Queue<'_>,
-        defines: &[Define],
-        shape: &SortShape,
-    ) -> Result<()> {
+    fn radix_sort(&self, call: &Call<'_>, defines: &[Define], shape: &SortShape) -> Result<()> {
         let (ctas, total) = (self.rows * shape.tiles, self.rows * self.length);
-        let scratch =
-            |purpose, bytes| -> Result<u64> { Ok(context.scratch(queue, purpose, bytes)?.0) };
+        let scratch = |purpose, bytes| -> Result<u64> { Ok(call.scratch(purpose, bytes)?.0) };
         let zeros = |purpose, count: u64| -> Result<u64> {
-            let pointer = context.scratch(queue, purpose, count * 4)?;
-            queue.fill(pointer, 0, count * 4)?;
+            let pointer = call.scratch(purpose, count * 4)?;
+            call.queue.fill(pointer, 0, count * 4)?;
             Ok(pointer.0)
         };
         let launch = |name, ctas, pointers: &[u64], integers: &[u32]| {
-            let kernel = context.entry(queue, "sort", name, defines)?;
+            let kernel = call.entry("sort", name, defines)?;
             let pointers = pointers.iter().copied().map(address);
             let sizes = [self.length as u32, self.flip];
             let integers = sizes.iter().chain(integers).copied();
             let arguments: Vec<_> = pointers.chain(integers.map(KernelArgument::U32)).collect();
-            queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
+            call.queue
+                .launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
         };
         // The histograms of all digits, then their exclusive prefix sums.
         let counts = zeros("sort counts", self.rows * self.bytes * DIGITS)?;
@@ -192,7 +179,7 @@ impl SortCall {
             rows: self.rows * self.bytes,
             length: DIGITS,
         };
-        starts.launch(context, queue, counts, counts)?;
+        starts.launch(call, counts, counts)?;
         // Passes alternate between two buffers; the last one writes the result.
         let key_buffers = [
             scratch("sort keys", total * self.bytes)?,

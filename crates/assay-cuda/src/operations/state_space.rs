@@ -2,9 +2,8 @@
 
 use super::attention_limits::flag;
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::OperationContext;
 use super::define::Define;
-use crate::device::{LaunchConfig, Queue};
+use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{Bf16, F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};
@@ -61,11 +60,7 @@ impl Sequences {
     }
 }
 
-pub(super) fn causal_convolution(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn causal_convolution(call: &Call<'_>) -> Result<()> {
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let (first, channels) = (call.size("first")?, call.size("channels")?);
     let (taps, states) = (call.size("kernel")?, call.size("states")?);
@@ -91,7 +86,7 @@ pub(super) fn causal_convolution(
         ("THREADS", CONVOLUTION_THREADS.into()),
         ("CHUNK_ROWS", CONVOLUTION_ROWS.into()),
     ];
-    let function = context.function(queue, "causal_convolution", &defines)?;
+    let function = call.function("causal_convolution", &defines)?;
     let mut arguments = vec![pointer(x), pointer(weight), pointer_or_null(bias)];
     arguments.extend(sequences.arguments());
     arguments.extend([pointer(state), pointer(out)]);
@@ -107,7 +102,7 @@ pub(super) fn causal_convolution(
         cluster: 1,
         prefers_l1: false,
     };
-    queue.launch(&function, config, &arguments)
+    call.queue.launch(&function, config, &arguments)
 }
 
 /// How a CTA of the scan is shaped.
@@ -156,11 +151,7 @@ fn chunked_shared_bytes(head_dim: u64, state_size: u64) -> Option<u64> {
     fits.then(|| 2 * chunk + 2 * head_dim * row(state_size))
 }
 
-pub(super) fn selective_scan(
-    context: &OperationContext,
-    queue: &Queue<'_>,
-    call: &Call<'_>,
-) -> Result<()> {
+pub(super) fn selective_scan(call: &Call<'_>) -> Result<()> {
     let (rows, states) = (call.size("rows")?, call.size("states")?);
     let (heads, head_dim) = (call.size("heads")?, call.size("head_dim")?);
     let (groups, state_size) = (call.size("groups")?, call.size("state_size")?);
@@ -197,7 +188,7 @@ pub(super) fn selective_scan(
     // heads would not align.
     let may_chunk =
         projected.format == Bf16 && heads.is_multiple_of(2) && !flag(call, "batch_invariant")?;
-    let available = u64::from(queue.device().facts().shared_bytes);
+    let available = u64::from(call.queue.device().facts().shared_bytes);
     let chunked = chunked_shared_bytes(head_dim, state_size).filter(|bytes| *bytes <= available);
     let mut max_rows = i32::MAX as u64;
     if let Some(bytes) = chunked.filter(|_| may_chunk && rows >= sequences.count + MIN_CHUNKED_ROWS)
@@ -207,7 +198,7 @@ pub(super) fn selective_scan(
             ("STATE_SIZE", state_size.into()),
             ("MIN_ROWS", MIN_SEQUENCE_ROWS.into()),
         ];
-        let function = context.function(queue, "chunked_scan", &defines)?;
+        let function = call.function("chunked_scan", &defines)?;
         let config = LaunchConfig {
             grid: [heads as u32, sequences.count as u32, 1],
             block: [CHUNK_THREADS as u32, 1, 1],
@@ -215,7 +206,7 @@ pub(super) fn selective_scan(
             cluster: 1,
             prefers_l1: false,
         };
-        queue.launch(&function, config, &arguments)?;
+        call.queue.launch(&function, config, &arguments)?;
         if sequences.count == 1 {
             return Ok(());
         }
@@ -231,7 +222,7 @@ pub(super) fn selective_scan(
         ("CHUNK_ROWS", SCAN_ROWS.into()),
         ("MAX_ROWS", max_rows.into()),
     ];
-    let function = context.function(queue, "selective_scan", &defines)?;
+    let function = call.function("selective_scan", &defines)?;
     let config = LaunchConfig {
         grid: [
             heads as u32,
@@ -243,7 +234,7 @@ pub(super) fn selective_scan(
         cluster: 1,
         prefers_l1: false,
     };
-    queue.launch(&function, config, &arguments)
+    call.queue.launch(&function, config, &arguments)
 }
 
 #[cfg(test)]
