@@ -1,9 +1,10 @@
-//! Index-based containers shared by the runtime and the KV cache, and how both declare errors.
+//! Index-based containers shared by the runtime and the KV cache, and macros that declare enums.
 
 #![forbid(unsafe_code)]
 
 mod errors;
 mod lru;
+mod named;
 mod ring_buffer;
 mod slab;
 

@@ -1,64 +1,44 @@
 //! Format errors: field, expected, got.
 
+use assay_collections::named;
 use std::fmt;
 use std::path::Path;
 
 /// The result of a reader.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
-/// The kinds of faults, each with a stable code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Fault {
-    /// An I/O error.
-    Io,
-    /// Not a file of this format at all.
-    Magic,
-    /// An unsupported version of the format.
-    Version,
-    /// The file ends before the field does.
-    Truncated,
-    /// More items, bytes or dimensions than the file or the format can hold.
-    Count,
-    /// Bytes that are not UTF-8, or a name that is empty or too long.
-    Text,
-    /// A type that is unknown or not the one that belongs there.
-    Type,
-    /// A name that occurs twice.
-    Duplicate,
-    /// An offset or alignment that does not fit the format.
-    Alignment,
-    /// A shape that overflows, is empty, or does not fill whole blocks.
-    Shape,
-    /// A range of bytes outside the file, or not as long as the shape says.
-    Range,
-    /// Two tensors that share bytes.
-    Overlap,
-    /// Bytes that belong to no tensor.
-    Hole,
-    /// A header that is not valid JSON of the expected shape.
-    Json,
-}
-
-impl Fault {
-    /// A stable error code, for mapping to other languages.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Fault::Io => "io",
-            Fault::Magic => "magic",
-            Fault::Version => "version",
-            Fault::Truncated => "truncated",
-            Fault::Count => "count",
-            Fault::Text => "text",
-            Fault::Type => "type",
-            Fault::Duplicate => "duplicate",
-            Fault::Alignment => "alignment",
-            Fault::Shape => "shape",
-            Fault::Range => "range",
-            Fault::Overlap => "overlap",
-            Fault::Hole => "hole",
-            Fault::Json => "json",
-        }
+named! {
+    /// The kinds of faults, each with a stable code.
+    #[non_exhaustive]
+    pub enum Fault {
+        /// An I/O error.
+        Io = "io",
+        /// Not a file of this format at all.
+        Magic = "magic",
+        /// An unsupported version of the format.
+        Version = "version",
+        /// The file ends before the field does.
+        Truncated = "truncated",
+        /// More items, bytes or dimensions than the file or the format can hold.
+        Count = "count",
+        /// Bytes that are not UTF-8, or a name that is empty or too long.
+        Text = "text",
+        /// A type that is unknown or not the one that belongs there.
+        Type = "type",
+        /// A name that occurs twice.
+        Duplicate = "duplicate",
+        /// An offset or alignment that does not fit the format.
+        Alignment = "alignment",
+        /// A shape that overflows, is empty, or does not fill whole blocks.
+        Shape = "shape",
+        /// A range of bytes outside the file, or not as long as the shape says.
+        Range = "range",
+        /// Two tensors that share bytes.
+        Overlap = "overlap",
+        /// Bytes that belong to no tensor.
+        Hole = "hole",
+        /// A header that is not valid JSON of the expected shape.
+        Json = "json",
     }
 }
 
@@ -100,7 +80,7 @@ impl FormatError {
 
     /// A stable error code.
     pub const fn code(&self) -> &'static str {
-        self.fault.code()
+        self.fault.name()
     }
 }
 

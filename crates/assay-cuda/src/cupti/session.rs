@@ -7,6 +7,7 @@ use super::decode::{Counts, Decoder};
 use super::driver_major;
 use super::error::CuptiError;
 use super::records::kind;
+use assay_collections::named;
 use assay_trace::{EventBuilder, TraceTable};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,40 +29,29 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// How long nothing must come for the end not to wait any longer.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// What a session records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activity {
-    /// Kernels, those of replayed graphs one by one.
-    Kernels,
-    /// Copies.
-    Copies,
-    /// Fills.
-    Fills,
-    /// Waits of the host and of streams.
-    Synchronization,
-    /// Calls of runtime and driver; costs most.
-    Calls,
-    /// NVTX ranges and markers.
-    Ranges,
-    /// Time that CUPTI itself takes.
-    Overhead,
-    /// Replayed graphs as a whole, instead of their kernels.
-    Graphs,
+named! {
+    /// What a session records.
+    pub enum Activity {
+        /// Kernels, those of replayed graphs one by one.
+        Kernels = "kernel",
+        /// Copies.
+        Copies = "memcpy",
+        /// Fills.
+        Fills = "memset",
+        /// Waits of the host and of streams.
+        Synchronization = "sync",
+        /// Calls of runtime and driver; costs most.
+        Calls = "api",
+        /// NVTX ranges and markers.
+        Ranges = "nvtx",
+        /// Time that CUPTI itself takes.
+        Overhead = "overhead",
+        /// Replayed graphs as a whole, instead of their kernels.
+        Graphs = "graph",
+    }
 }
 
 impl Activity {
-    /// Every activity.
-    pub const ALL: [Activity; 8] = [
-        Activity::Kernels,
-        Activity::Copies,
-        Activity::Fills,
-        Activity::Synchronization,
-        Activity::Calls,
-        Activity::Ranges,
-        Activity::Overhead,
-        Activity::Graphs,
-    ];
-
     /// What is recorded unless asked otherwise.
     pub const DEFAULT: [Activity; 4] = [
         Activity::Kernels,
@@ -69,25 +59,6 @@ impl Activity {
         Activity::Fills,
         Activity::Ranges,
     ];
-
-    /// Its name in options: the kind of event that it records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Activity::Kernels => "kernel",
-            Activity::Copies => "memcpy",
-            Activity::Fills => "memset",
-            Activity::Synchronization => "sync",
-            Activity::Calls => "api",
-            Activity::Ranges => "nvtx",
-            Activity::Overhead => "overhead",
-            Activity::Graphs => "graph",
-        }
-    }
-
-    /// The activity of a name.
-    pub fn of_name(name: &str) -> Option<Activity> {
-        Activity::ALL.into_iter().find(|one| one.name() == name)
-    }
 
     /// CUPTI's kinds of record.
     const fn kinds(self) -> &'static [u32] {

@@ -104,7 +104,7 @@ fn measure_scheduler(
 fn load((class, weight, reserved, units, depth): LoadTuple) -> PyResult<Load> {
     // The benchmark assigns each load a partition of its own.
     let mut options = TaskOptions::new("load", PartitionId(0));
-    options.class = Class::named(&class).ok_or_else(|| errors::unknown_class(&class))?;
+    options.class = Class::of_name(&class).ok_or_else(|| errors::unknown_class(&class))?;
     options.weight = weight;
     if reserved > 0 {
         options.lanes.upload.reserved = Some(Rate::per_second(reserved));

@@ -160,7 +160,7 @@ impl PyScheduler {
         guarded("task", || {
             refuse_reentry("task")?;
             let mut options = TaskOptions::new(name, PartitionId(partition));
-            options.class = Class::named(qos).ok_or_else(|| errors::unknown_class(qos))?;
+            options.class = Class::of_name(qos).ok_or_else(|| errors::unknown_class(qos))?;
             options.weight = weight;
             options.memory_bytes = memory_bytes;
             let (reserved, limits) = (per_lane(&reserved)?, per_lane(&limits)?);

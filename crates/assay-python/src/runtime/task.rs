@@ -18,8 +18,7 @@ pub(super) fn or_raise<T>(outcome: Result<T, SchedulerError>) -> PyResult<T> {
 
 /// The lane of this name.
 pub(super) fn lane_named(name: &str) -> PyResult<Lane> {
-    let found = Lane::ALL.into_iter().find(|lane| lane.name() == name);
-    found.ok_or_else(|| {
+    Lane::of_name(name).ok_or_else(|| {
         errors::invalid(&format!(
             "scheduler: expected lane compute, upload or download, got \"{name}\""
         ))

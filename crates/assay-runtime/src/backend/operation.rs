@@ -1,100 +1,61 @@
 //! The calls of a backend, by name.
 
-use std::fmt;
+use assay_collections::named;
 
-/// The calls of a backend, for naming them in errors, fault plans and records.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Operation {
-    /// `allocate_device`
-    AllocateDevice,
-    /// `free_device`
-    FreeDevice,
-    /// `allocate_host`
-    AllocateHost,
-    /// `free_host`
-    FreeHost,
-    /// `read_host`
-    ReadHost,
-    /// `write_host`
-    WriteHost,
-    /// `create_stream`
-    CreateStream,
-    /// `destroy_stream`
-    DestroyStream,
-    /// `query_stream`
-    QueryStream,
-    /// `recover_stream`
-    RecoverStream,
-    /// `synchronize_stream`
-    SynchronizeStream,
-    /// `create_event`
-    CreateEvent,
-    /// `destroy_event`
-    DestroyEvent,
-    /// `record_event`
-    RecordEvent,
-    /// `wait_event`
-    WaitEvent,
-    /// `query_event`
-    QueryEvent,
-    /// `synchronize_event`
-    SynchronizeEvent,
-    /// `elapsed_ns`
-    Elapsed,
-    /// `copy`
-    Copy,
-    /// `fill`
-    Fill,
-    /// `launch`
-    Launch,
-    /// `begin_capture`
-    BeginCapture,
-    /// `end_capture`
-    EndCapture,
-    /// `is_capturing`
-    IsCapturing,
-    /// `launch_graph`
-    LaunchGraph,
-    /// `destroy_graph`
-    DestroyGraph,
-}
-
-impl Operation {
-    /// The name of the call.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Operation::AllocateDevice => "allocate_device",
-            Operation::FreeDevice => "free_device",
-            Operation::AllocateHost => "allocate_host",
-            Operation::FreeHost => "free_host",
-            Operation::ReadHost => "read_host",
-            Operation::WriteHost => "write_host",
-            Operation::CreateStream => "create_stream",
-            Operation::DestroyStream => "destroy_stream",
-            Operation::QueryStream => "query_stream",
-            Operation::RecoverStream => "recover_stream",
-            Operation::SynchronizeStream => "synchronize_stream",
-            Operation::CreateEvent => "create_event",
-            Operation::DestroyEvent => "destroy_event",
-            Operation::RecordEvent => "record_event",
-            Operation::WaitEvent => "wait_event",
-            Operation::QueryEvent => "query_event",
-            Operation::SynchronizeEvent => "synchronize_event",
-            Operation::Elapsed => "elapsed_ns",
-            Operation::Copy => "copy",
-            Operation::Fill => "fill",
-            Operation::Launch => "launch",
-            Operation::BeginCapture => "begin_capture",
-            Operation::EndCapture => "end_capture",
-            Operation::IsCapturing => "is_capturing",
-            Operation::LaunchGraph => "launch_graph",
-            Operation::DestroyGraph => "destroy_graph",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+named! {
+    /// The calls of a backend, for naming them in errors, fault plans and records.
+    pub enum Operation {
+        /// `allocate_device`
+        AllocateDevice = "allocate_device",
+        /// `free_device`
+        FreeDevice = "free_device",
+        /// `allocate_host`
+        AllocateHost = "allocate_host",
+        /// `free_host`
+        FreeHost = "free_host",
+        /// `read_host`
+        ReadHost = "read_host",
+        /// `write_host`
+        WriteHost = "write_host",
+        /// `create_stream`
+        CreateStream = "create_stream",
+        /// `destroy_stream`
+        DestroyStream = "destroy_stream",
+        /// `query_stream`
+        QueryStream = "query_stream",
+        /// `recover_stream`
+        RecoverStream = "recover_stream",
+        /// `synchronize_stream`
+        SynchronizeStream = "synchronize_stream",
+        /// `create_event`
+        CreateEvent = "create_event",
+        /// `destroy_event`
+        DestroyEvent = "destroy_event",
+        /// `record_event`
+        RecordEvent = "record_event",
+        /// `wait_event`
+        WaitEvent = "wait_event",
+        /// `query_event`
+        QueryEvent = "query_event",
+        /// `synchronize_event`
+        SynchronizeEvent = "synchronize_event",
+        /// `elapsed_ns`
+        Elapsed = "elapsed_ns",
+        /// `copy`
+        Copy = "copy",
+        /// `fill`
+        Fill = "fill",
+        /// `launch`
+        Launch = "launch",
+        /// `begin_capture`
+        BeginCapture = "begin_capture",
+        /// `end_capture`
+        EndCapture = "end_capture",
+        /// `is_capturing`
+        IsCapturing = "is_capturing",
+        /// `launch_graph`
+        LaunchGraph = "launch_graph",
+        /// `destroy_graph`
+        DestroyGraph = "destroy_graph",
     }
 }

@@ -2,64 +2,43 @@
 
 use super::ids::{PartitionId, TaskId};
 use super::lane::Lane;
+use assay_collections::named;
 use std::fmt;
 use std::sync::Arc;
 
-/// The kind of a decision.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// The task was accepted and waits for admission.
-    Submit,
-    /// The task was rejected at submission.
-    Refuse,
-    /// The task was admitted.
-    Admit,
-    /// The task waits for admission.
-    Defer,
-    /// The task may request grants.
-    Start,
-    /// The task gets no grants until it resumes.
-    Pause,
-    /// The task resumed.
-    Resume,
-    /// A grant was issued.
-    Grant,
-    /// A limit holds a request.
-    Hold,
-    /// A grant ended.
-    Return,
-    /// A request was withdrawn.
-    Withdraw,
-    /// The task finished.
-    Finish,
-    /// The task failed.
-    Fail,
-    /// The task was cancelled.
-    Cancel,
-    /// The task's reservation was released.
-    Release,
-}
-
-impl Action {
-    /// The action's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Action::Submit => "submit",
-            Action::Refuse => "refuse",
-            Action::Admit => "admit",
-            Action::Defer => "defer",
-            Action::Start => "start",
-            Action::Pause => "pause",
-            Action::Resume => "resume",
-            Action::Grant => "grant",
-            Action::Hold => "hold",
-            Action::Return => "return",
-            Action::Withdraw => "withdraw",
-            Action::Finish => "finish",
-            Action::Fail => "fail",
-            Action::Cancel => "cancel",
-            Action::Release => "release",
-        }
+named! {
+    /// The kind of a decision.
+    pub enum Action {
+        /// The task was accepted and waits for admission.
+        Submit = "submit",
+        /// The task was rejected at submission.
+        Refuse = "refuse",
+        /// The task was admitted.
+        Admit = "admit",
+        /// The task waits for admission.
+        Defer = "defer",
+        /// The task may request grants.
+        Start = "start",
+        /// The task gets no grants until it resumes.
+        Pause = "pause",
+        /// The task resumed.
+        Resume = "resume",
+        /// A grant was issued.
+        Grant = "grant",
+        /// A limit holds a request.
+        Hold = "hold",
+        /// A grant ended.
+        Return = "return",
+        /// A request was withdrawn.
+        Withdraw = "withdraw",
+        /// The task finished.
+        Finish = "finish",
+        /// The task failed.
+        Fail = "fail",
+        /// The task was cancelled.
+        Cancel = "cancel",
+        /// The task's reservation was released.
+        Release = "release",
     }
 }
 

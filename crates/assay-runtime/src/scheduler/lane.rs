@@ -1,44 +1,27 @@
 //! The hardware queues of a device that tasks share, and one value per queue.
 
-use std::fmt;
+use assay_collections::named;
 use std::ops::{Index, IndexMut};
 
-/// A hardware queue of the device: the compute engine or one of the copy engines.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Lane {
-    /// Kernels, and copies within device memory; counted in nanoseconds of device time.
-    Compute,
-    /// Copies to the device; counted in bytes.
-    Upload,
-    /// Copies from the device; counted in bytes.
-    Download,
+named! {
+    /// A hardware queue of the device: the compute engine or one of the copy engines.
+    pub enum Lane {
+        /// Kernels, and copies within device memory; counted in nanoseconds of device time.
+        Compute = "compute",
+        /// Copies to the device; counted in bytes.
+        Upload = "upload",
+        /// Copies from the device; counted in bytes.
+        Download = "download",
+    }
 }
 
 impl Lane {
-    /// Every lane, in order.
-    pub const ALL: [Lane; 3] = [Lane::Compute, Lane::Upload, Lane::Download];
-
-    /// The lane's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Lane::Compute => "compute",
-            Lane::Upload => "upload",
-            Lane::Download => "download",
-        }
-    }
-
     /// The unit the lane's work is counted in.
     pub const fn unit(self) -> &'static str {
         match self {
             Lane::Compute => "ns",
             Lane::Upload | Lane::Download => "bytes",
         }
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

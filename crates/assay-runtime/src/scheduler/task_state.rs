@@ -1,51 +1,28 @@
 //! The states of a task and the transitions allowed between them.
 
-use std::fmt;
+use assay_collections::named;
 
-/// A task's state.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum TaskState {
-    /// Waiting for admission.
-    Pending,
-    /// Holds its reservation and may start.
-    Admitted,
-    /// May request grants.
-    Running,
-    /// Gets no grants until resumed.
-    Paused,
-    /// Finished successfully.
-    Done,
-    /// Ended by an error or a panic.
-    Failed,
-    /// Ended by cancellation.
-    Cancelled,
+named! {
+    /// A task's state.
+    pub enum TaskState {
+        /// Waiting for admission.
+        Pending = "pending",
+        /// Holds its reservation and may start.
+        Admitted = "admitted",
+        /// May request grants.
+        Running = "running",
+        /// Gets no grants until resumed.
+        Paused = "paused",
+        /// Finished successfully.
+        Done = "done",
+        /// Ended by an error or a panic.
+        Failed = "failed",
+        /// Ended by cancellation.
+        Cancelled = "cancelled",
+    }
 }
 
 impl TaskState {
-    /// Every state.
-    pub const ALL: [TaskState; 7] = [
-        TaskState::Pending,
-        TaskState::Admitted,
-        TaskState::Running,
-        TaskState::Paused,
-        TaskState::Done,
-        TaskState::Failed,
-        TaskState::Cancelled,
-    ];
-
-    /// The state's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TaskState::Pending => "pending",
-            TaskState::Admitted => "admitted",
-            TaskState::Running => "running",
-            TaskState::Paused => "paused",
-            TaskState::Done => "done",
-            TaskState::Failed => "failed",
-            TaskState::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether no transition leaves this state.
     pub const fn is_final(self) -> bool {
         matches!(
@@ -66,12 +43,6 @@ impl TaskState {
             Paused => matches!(next, Running | Pending | Failed | Cancelled),
             Done | Failed | Cancelled => false,
         }
-    }
-}
-
-impl fmt::Display for TaskState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
