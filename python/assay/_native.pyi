@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as Bytes, disjoint_base
@@ -22,6 +21,7 @@ __all__ = [
     "EventTable",
     "GgufFile",
     "HostLog",
+    "KinetoBatches",
     "NativeArray",
     "NativeEvent",
     "NativeGraph",
@@ -35,7 +35,6 @@ __all__ = [
     "NativeStream",
     "NativeTask",
     "SafeTensorsFile",
-    "StepTable",
     "StoredTensor",
     "StoredTexts",
     "Tape",
@@ -58,7 +57,6 @@ __all__ = [
     "dlpack_export",
     "dlpack_import",
     "expression",
-    "import_kineto",
     "kernel_levels",
     "kernel_threads",
     "limit_kernel_threads",
@@ -1083,41 +1081,14 @@ class EventTable:
     """
 
     @staticmethod
-    def from_columns(columns: dict[str, Sequence[Any]]) -> EventTable:
-        """A table of lists by name of the column; columns that are not given are null."""
-    @staticmethod
     def concatenate(tables: Sequence[EventTable]) -> EventTable:
         """The rows of the tables, one table after another."""
     def shifted(self, offset_ns: int) -> EventTable:
         """The same rows on a clock that is `offset_ns` ahead."""
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-    def write_parquet(
-        self, path: str | PathLike[str], metadata: dict[str, str] | None = None
-    ) -> None:
-        """Stores it as a Parquet file, whole or not at all."""
-
-@final
-class StepTable:
-    """The steps of a trace, with the columns of `assay.observe.schema`.
-
-    Polars, PyArrow and others take it without a copy: `polars.DataFrame(table)`.
-    """
-
-    @staticmethod
-    def from_columns(columns: dict[str, Sequence[Any]]) -> StepTable:
-        """A table of lists by name of the column; columns that are not given are null."""
-    @staticmethod
-    def concatenate(tables: Sequence[StepTable]) -> StepTable:
-        """The rows of the tables, one table after another."""
-    def shifted(self, offset_ns: int) -> StepTable:
-        """The same rows on a clock that is `offset_ns` ahead."""
-    def __len__(self) -> int: ...
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-    def write_parquet(
-        self, path: str | PathLike[str], metadata: dict[str, str] | None = None
-    ) -> None:
-        """Stores it as a Parquet file, whole or not at all."""
+    def write_shard(self, path: str | PathLike[str]) -> None:
+        """Stores it as a shard, at a path where nothing is."""
 
 def read_event_shard(path: str | PathLike[str]) -> tuple[EventTable, dict[str, str], bool, int]:
     """The complete batches of a shard: table, metadata, whether it was finished, bytes cut off."""
@@ -1146,12 +1117,26 @@ def read_kineto(
     the bytes of the file that were read, and all of them.
     """
 
-def import_kineto(
-    path: str | PathLike[str],
-    into: str | PathLike[str],
-    progress: Callable[[int, int], object] | None = None,
-) -> KinetoFacts:
-    """Read such a trace into a Parquet file, some blocks at a time; returns facts of it."""
+_Late = tuple[int | None, int | None]
+
+@final
+class KinetoBatches:
+    """Reads such a trace in a thread of its own; iterates over its events, a batch at a time.
+
+    `known` is what holds for all events, where the file says it behind them: nanoseconds to add, and
+    the rank.
+    """
+
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        known: _Late,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> EventTable: ...
+    def finish(self) -> tuple[KinetoFacts, _Late]:
+        """Facts of the trace once all of it was read, and what its batches lack to be `known`."""
 
 def set_trace_step(step: int | None) -> None:
     """Say which step of the engine this thread's work belongs to from now on; None: to none."""
@@ -1228,10 +1213,6 @@ class CapturedEvents:
     def __len__(self) -> int: ...
     def take(self) -> EventTable:
         """Take the events as a table; none are left."""
-    def write_steps(
-        self, path: Path, rows: Sequence[tuple[int, str, int, int, int | None, int, int, int, int]]
-    ) -> None:
-        """Write a table of steps as Parquet."""
 
 @final
 class CuptiSession:

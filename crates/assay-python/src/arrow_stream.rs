@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use assay_trace::columns::{Column, Data, Strings, zeros};
-use assay_trace::schema::{DataType, Schema};
+use assay_trace::schema::{DataType, FIELDS, Field};
 use assay_trace::{Batch, TraceTable};
 
 const NULLABLE: i64 = 2;
@@ -55,18 +55,12 @@ pub(crate) struct ArrowArrayStream {
 unsafe impl Send for ArrowArrayStream {}
 
 /// What a stream hands out.
-struct Contents {
-    schema: &'static Schema,
-    batches: std::vec::IntoIter<Batch>,
-}
+type Contents = std::vec::IntoIter<Batch>;
 
 impl ArrowArrayStream {
     /// The batches of a table.
     pub(crate) fn new(table: &TraceTable) -> Self {
-        let contents = Box::new(Contents {
-            schema: table.schema(),
-            batches: table.batches().to_vec().into_iter(),
-        });
+        let contents: Box<Contents> = Box::new(table.batches().to_vec().into_iter());
         ArrowArrayStream {
             get_schema,
             get_next,
@@ -86,12 +80,9 @@ impl Drop for ArrowArrayStream {
     }
 }
 
-unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
-    // SAFETY: the caller passes a stream that is not released, and room for a schema.
-    unsafe {
-        let contents = &*(*stream).private_data.cast::<Contents>();
-        out.write(table_schema(contents.schema));
-    }
+unsafe extern "C" fn get_schema(_: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
+    // SAFETY: the caller passes room for a schema.
+    unsafe { out.write(table_schema()) };
     0
 }
 
@@ -99,7 +90,7 @@ unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArra
     // SAFETY: the caller passes a stream that is not released, and room for an array.
     unsafe {
         let contents = &mut *(*stream).private_data.cast::<Contents>();
-        out.write(match contents.batches.next() {
+        out.write(match contents.next() {
             Some(batch) => batch_array(&batch),
             // A released array marks the end.
             None => ArrowArray {
@@ -177,8 +168,8 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
     }
 }
 
-fn table_schema(table: &Schema) -> ArrowSchema {
-    let column = |field: &assay_trace::schema::Field| {
+fn table_schema() -> ArrowSchema {
+    let column = |field: &Field| {
         let leaf = |format, name, nullable| schema(format, name, nullable, Vec::new(), None);
         match field.kind {
             DataType::Int32 => leaf("i", field.name, field.nullable),
@@ -195,7 +186,7 @@ fn table_schema(table: &Schema) -> ArrowSchema {
             }
         }
     };
-    let columns = table.fields.iter().map(column).collect();
+    let columns = FIELDS.iter().map(column).collect();
     schema("+s", "", false, columns, None)
 }
 

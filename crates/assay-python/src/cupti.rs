@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_cuda::cupti::{Activity, CLOCK, CuptiError, Options, Progress, Session, Sink};
 use assay_inject::{CONTROL_FILE, Control, Folder, State};
-use assay_trace::{TraceTable, schema};
+use assay_trace::TraceTable;
 use pyo3::prelude::*;
 
 use crate::runtime::errors;
@@ -56,12 +56,10 @@ impl Memory {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    fn take(&self) -> PyResult<EventTable> {
+    fn take(&self) -> EventTable {
         let tables = std::mem::take(&mut *self.tables());
         let batches = tables.into_iter().flat_map(TraceTable::into_batches);
-        TraceTable::new(schema::events(), batches.collect())
-            .map(EventTable)
-            .map_err(|error| errors::of_class("InputError", error.code(), &error.to_string()))
+        EventTable(TraceTable::new(batches.collect()))
     }
 }
 
@@ -120,7 +118,7 @@ impl CuptiSession {
     }
 
     /// The events delivered since the last call.
-    fn drain(&self, py: Python<'_>) -> PyResult<EventTable> {
+    fn drain(&self, py: Python<'_>) -> EventTable {
         if let Some(session) = &self.session {
             py.detach(|| session.flush());
         }
@@ -128,7 +126,7 @@ impl CuptiSession {
     }
 
     /// Ends the session; returns the events since the last `drain`.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<EventTable> {
+    fn stop(&mut self, py: Python<'_>) -> EventTable {
         if let Some(session) = self.session.take() {
             self.last = py.detach(|| session.stop());
         }

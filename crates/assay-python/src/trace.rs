@@ -1,11 +1,13 @@
-//! Tables of traces for Python: built from columns, stored as Parquet, exported as Arrow streams.
+//! Tables of traces for Python: read from files, stored as shards, exported as Arrow streams.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
-use assay_trace::kineto::{self, Facts, Options};
-use assay_trace::schema::{self, DataType, Schema};
-use assay_trace::{Kind, TraceError, TraceTable, Values};
+use assay_trace::kineto::{self, Facts, Late, Options};
+use assay_trace::{Batch, Kind, ShardWriter, TraceError, TraceTable};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
@@ -15,124 +17,61 @@ use crate::runtime::errors;
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<EventTable>()?;
-    module.add_class::<StepTable>()?;
+    module.add_class::<KinetoBatches>()?;
     module.add_function(wrap_pyfunction!(read_event_shard, module)?)?;
-    module.add_function(wrap_pyfunction!(read_kineto, module)?)?;
-    module.add_function(wrap_pyfunction!(import_kineto, module)?)
+    module.add_function(wrap_pyfunction!(read_kineto, module)?)
 }
 
 fn refused(error: &TraceError) -> PyErr {
     errors::of_class("InputError", error.code(), &error.to_string())
 }
 
-/// A table of Python lists by name of the column.
-fn from_columns(
-    py: Python<'_>,
-    schema: &'static Schema,
-    columns: &Bound<'_, PyDict>,
-) -> PyResult<TraceTable> {
-    let mut values = Vec::with_capacity(columns.len());
-    for (name, column) in columns {
-        let name: String = name.extract()?;
-        let kind = schema.place(&name).map(|place| schema.fields[place].kind);
-        let column = match kind {
-            Some(DataType::Int32 | DataType::Int64) => Values::Integers(column.extract()?),
-            Some(DataType::Float64) => Values::Floats(column.extract()?),
-            Some(DataType::Dimensions) => Values::Dimensions(column.extract()?),
-            Some(_) => Values::Texts(column.extract()?),
-            // Refused by name.
-            None => Values::Integers(Vec::new()),
-        };
-        values.push((name, column));
+/// The events of a trace.
+///
+/// Polars, PyArrow and others take it without a copy: `polars.DataFrame(table)`.
+#[pyclass(module = "assay._native", frozen)]
+pub(crate) struct EventTable(pub(crate) TraceTable);
+
+#[pymethods]
+impl EventTable {
+    /// The rows of the tables, one table after another.
+    #[staticmethod]
+    fn concatenate(tables: Vec<PyRef<'_, EventTable>>) -> Self {
+        let batches = tables.iter().flat_map(|table| table.0.batches());
+        EventTable(TraceTable::new(batches.cloned().collect()))
     }
-    py.detach(|| TraceTable::from_columns(schema, &values))
+
+    /// The same rows on a clock that is `offset_ns` ahead.
+    fn shifted(&self, offset_ns: i64) -> Self {
+        EventTable(self.0.clone().shifted(offset_ns))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.rows()
+    }
+
+    /// The Arrow C stream, which shares the memory.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol leaves it to the producer whether it casts; consumers do.
+        drop(requested_schema);
+        PyCapsule::new_with_value(py, ArrowArrayStream::new(&self.0), c"arrow_array_stream")
+    }
+
+    /// Stores it as a shard, at a path where nothing is.
+    fn write_shard(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| {
+            let mut shard = ShardWriter::create(&path, &HashMap::new())?;
+            shard.append(&self.0)?;
+            shard.finish()
+        })
         .map_err(|error| refused(&error))
+    }
 }
-
-/// The Arrow C stream of a table, which shares its memory.
-fn stream<'py>(py: Python<'py>, table: &TraceTable) -> PyResult<Bound<'py, PyCapsule>> {
-    let stream = ArrowArrayStream::new(table);
-    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
-}
-
-fn write_parquet(
-    py: Python<'_>,
-    table: &TraceTable,
-    path: PathBuf,
-    metadata: Option<HashMap<String, String>>,
-) -> PyResult<()> {
-    let metadata = metadata.unwrap_or_default();
-    let pairs: Vec<(&str, &str)> = metadata
-        .iter()
-        .map(|(key, value)| (&**key, &**value))
-        .collect();
-    py.detach(|| table.write_parquet(&path, &pairs))
-        .map_err(|error| refused(&error))
-}
-
-macro_rules! table_class {
-    ($name:ident, $columns:path, $doc:literal) => {
-        #[doc = $doc]
-        ///
-        /// Polars, PyArrow and others take it without a copy: `polars.DataFrame(table)`.
-        #[pyclass(module = "assay._native", frozen)]
-        pub(crate) struct $name(pub(crate) TraceTable);
-
-        #[pymethods]
-        impl $name {
-            /// A table of lists by name of the column; columns that are not given are null.
-            #[staticmethod]
-            fn from_columns(py: Python<'_>, columns: &Bound<'_, PyDict>) -> PyResult<Self> {
-                from_columns(py, $columns(), columns).map($name)
-            }
-
-            /// The rows of the tables, one table after another.
-            #[staticmethod]
-            fn concatenate(tables: Vec<PyRef<'_, $name>>) -> PyResult<Self> {
-                let batches = tables
-                    .iter()
-                    .flat_map(|table| table.0.batches().iter().cloned());
-                TraceTable::new($columns(), batches.collect())
-                    .map($name)
-                    .map_err(|error| refused(&error))
-            }
-
-            /// The same rows on a clock that is `offset_ns` ahead.
-            fn shifted(&self, offset_ns: i64) -> Self {
-                $name(self.0.clone().shifted(offset_ns))
-            }
-
-            fn __len__(&self) -> usize {
-                self.0.rows()
-            }
-
-            #[pyo3(signature = (requested_schema = None))]
-            fn __arrow_c_stream__<'py>(
-                &self,
-                py: Python<'py>,
-                requested_schema: Option<Bound<'py, PyAny>>,
-            ) -> PyResult<Bound<'py, PyCapsule>> {
-                // The protocol leaves it to the producer whether it casts; consumers do.
-                drop(requested_schema);
-                stream(py, &self.0)
-            }
-
-            /// Stores it as a Parquet file, whole or not at all.
-            #[pyo3(signature = (path, metadata = None))]
-            fn write_parquet(
-                &self,
-                py: Python<'_>,
-                path: PathBuf,
-                metadata: Option<HashMap<String, String>>,
-            ) -> PyResult<()> {
-                write_parquet(py, &self.0, path, metadata)
-            }
-        }
-    };
-}
-
-table_class!(EventTable, schema::events, "The events of a trace.");
-table_class!(StepTable, schema::steps, "The steps of a trace.");
 
 /// The complete batches of a shard: table, metadata, whether it was finished, and the bytes cut off.
 #[pyfunction]
@@ -226,23 +165,61 @@ fn read_kineto<'py>(
     }
 }
 
-/// Reads such a trace into a Parquet file, some blocks at a time; returns facts of it.
-#[pyfunction]
-#[pyo3(signature = (path, into, progress = None))]
-fn import_kineto<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    into: PathBuf,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let mut raised = None;
-    let imported = {
-        let mut report = reporter(progress.as_ref(), &mut raised);
-        py.detach(|| kineto::import(&path, &into, &Options::default(), &mut report))
-    };
-    match (raised, imported) {
-        (Some(error), _) => Err(error),
-        (None, Ok(facts)) => facts_dict(py, facts),
-        (None, Err(error)) => Err(refused(&error)),
+/// Reads such a trace in a thread of its own; iterates over its events, a batch at a time.
+#[pyclass(module = "assay._native", frozen)]
+struct KinetoBatches {
+    batches: Mutex<Receiver<Batch>>,
+    reader: Mutex<Option<JoinHandle<Outcome>>>,
+}
+
+/// What holds for all events, where a file says it behind them: nanoseconds to add, and the rank.
+type Known = (Option<i64>, Option<i32>);
+/// What was read, or what the function that is told how far reading is raised.
+type Outcome = Result<assay_trace::Result<(Facts, Late)>, PyErr>;
+
+#[pymethods]
+impl KinetoBatches {
+    #[new]
+    #[pyo3(signature = (path, known, progress = None))]
+    fn new(path: PathBuf, known: Known, progress: Option<Py<PyAny>>) -> Self {
+        // A batch is read while another is stored.
+        let (batch, batches) = sync_channel(1);
+        let (base_ns, rank) = known;
+        let reader = std::thread::spawn(move || {
+            let mut raised = None;
+            let read = kineto::read_batches(
+                &path,
+                &Options::default(),
+                Late { base_ns, rank },
+                &mut reporter(progress.as_ref(), &mut raised),
+                // Nobody waits for it once the iteration was given up.
+                &mut |read| batch.send(read).map_err(|_| TraceError::interrupted()),
+            );
+            raised.map_or(Ok(read), Err)
+        });
+        KinetoBatches {
+            batches: Mutex::new(batches),
+            reader: Mutex::new(Some(reader)),
+        }
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Option<EventTable> {
+        let next = || self.batches.lock().ok()?.recv().ok();
+        let batch = py.detach(next)?;
+        Some(EventTable(TraceTable::new(vec![batch])))
+    }
+
+    /// Facts of the trace once all of it was read, and what its batches lack to be `known`.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyDict>, Known)> {
+        let join = || self.reader.lock().ok()?.take()?.join().ok();
+        let outcome = py.detach(join);
+        let outcome =
+            outcome.ok_or_else(|| errors::of_class("InputError", "invalid", "trace: was read"))?;
+        let (facts, late) = outcome?.map_err(|error| refused(&error))?;
+        Ok((facts_dict(py, facts)?, (late.base_ns, late.rank)))
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::columns::{Column, Data, Growing, LongTexts, Texts};
 use crate::error::Result;
-use crate::schema::{self, BATCH_ROWS, Kind, PHASES, Phase};
+use crate::schema::{BATCH_ROWS, Kind, Phase};
 use crate::table::{Batch, TraceTable};
 
 /// The most bytes of texts of a batch; the offsets of a text column have 31 bits.
 const BATCH_BYTES: usize = 1 << 28;
 
 /// One event; what is not known is None.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Event<'a> {
     /// What it is.
     pub kind: Kind,
@@ -67,27 +67,9 @@ impl<'a> Event<'a> {
         Event {
             kind,
             name,
-            category: None,
             start_ns,
             dur_ns,
-            rank: None,
-            device: None,
-            stream: None,
-            pid: None,
-            tid: None,
-            correlation: None,
-            external: None,
-            graph: None,
-            node: None,
-            step: None,
-            phase: None,
-            layer: None,
-            op: None,
-            bytes: None,
-            flops: None,
-            grid: None,
-            block: None,
-            args: None,
+            ..Event::default()
         }
     }
 }
@@ -173,7 +155,7 @@ impl EventBuilder {
         if self.rows > 0 {
             self.close_batch()?;
         }
-        TraceTable::new(schema::events(), std::mem::take(&mut self.batches))
+        Ok(TraceTable::new(std::mem::take(&mut self.batches)))
     }
 
     fn close_batch(&mut self) -> Result<()> {
@@ -194,7 +176,7 @@ impl EventBuilder {
             self.graph.finish(Data::Int64),
             self.node.finish(Data::Int64),
             self.step.finish(Data::Int64),
-            numbered(&mut self.phase, &PHASES),
+            numbered(&mut self.phase, &Phase::ALL.map(Phase::name)),
             self.layer.finish(Data::Int32),
             self.op.finish(),
             self.bytes.finish(Data::Int64),
@@ -204,7 +186,7 @@ impl EventBuilder {
             self.args.finish(),
         ];
         let columns = columns.map(Arc::new).into();
-        self.batches.push(Batch::new(schema::events(), columns)?);
+        self.batches.push(Batch::new(columns)?);
         Ok(())
     }
 }

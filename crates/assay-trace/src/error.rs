@@ -1,43 +1,30 @@
 //! Errors of traces: where, expected, got.
 
+use assay_collections::named;
 use std::fmt;
 use std::path::Path;
 
 /// The result of reading or writing a trace.
 pub type Result<T> = std::result::Result<T, TraceError>;
 
-/// The kinds of faults, each with a stable code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Fault {
-    /// An I/O error.
-    Io,
-    /// The file ends before the value does.
-    Truncated,
-    /// Bytes that are not JSON where JSON is due.
-    Json,
-    /// A compressed stream that does not inflate.
-    Compression,
-    /// Not a trace of this format at all.
-    Format,
-    /// A value larger or deeper than a trace may have.
-    Limit,
-    /// A column that is missing, unknown, too short, or of another type.
-    Column,
-}
-
-impl Fault {
-    /// A stable error code, for mapping to other languages.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Fault::Io => "io",
-            Fault::Truncated => "truncated",
-            Fault::Json => "json",
-            Fault::Compression => "compression",
-            Fault::Format => "format",
-            Fault::Limit => "limit",
-            Fault::Column => "column",
-        }
+named! {
+    /// The kinds of faults, each with a stable code.
+    #[non_exhaustive]
+    pub enum Fault {
+        /// An I/O error.
+        Io = "io",
+        /// The file ends before the value does.
+        Truncated = "truncated",
+        /// Bytes that are not JSON where JSON is due.
+        Json = "json",
+        /// A compressed stream that does not inflate.
+        Compression = "compression",
+        /// Not a trace of this format at all.
+        Format = "format",
+        /// A value larger or deeper than a trace may have.
+        Limit = "limit",
+        /// A column that is missing, unknown, too short, or of another type.
+        Column = "column",
     }
 }
 
@@ -83,6 +70,11 @@ impl TraceError {
         Self::new(fault, format!("byte {offset}"), expected, got)
     }
 
+    /// Nobody wants the rest.
+    pub fn interrupted() -> Self {
+        Self::new(Fault::Io, "", "to read to the end", "an interruption")
+    }
+
     /// The same error of a file.
     #[must_use]
     pub fn of_file(mut self, path: &Path) -> Self {
@@ -92,7 +84,7 @@ impl TraceError {
 
     /// A stable error code, for mapping to other languages.
     pub fn code(&self) -> &'static str {
-        self.fault.code()
+        self.fault.name()
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::columns::{Column, Data, Strings};
 use crate::error::{Fault, Result, TraceError};
-use crate::schema::{self, BATCH_ROWS, Field};
+use crate::schema::{BATCH_ROWS, FIELDS, Field};
 use crate::table::{Batch, TraceTable};
 
 const MAGIC: &[u8; 12] = b"assay shard\n";
@@ -168,7 +168,7 @@ fn read(path: &Path) -> Result<Shard> {
         TraceError::at(Fault::Format, 0, "the start of a shard of events", got)
     })?;
     Ok(Shard {
-        table: TraceTable::new(schema::events(), batches)?,
+        table: TraceTable::new(batches),
         metadata,
         complete,
         cut_bytes: total - place,
@@ -232,11 +232,11 @@ impl<'a> Frame<'a> {
         if rows > BATCH_ROWS {
             return Err(self.wrong("a batch of fewer rows"));
         }
-        let fields = schema::events().fields.iter();
+        let fields = FIELDS.iter();
         let columns = fields.map(|field| self.column(field, rows).map(Arc::new));
         let columns = columns.collect::<Result<_>>()?;
         match self.bytes {
-            [] => Batch::new(schema::events(), columns),
+            [] => Batch::new(columns),
             _ => Err(self.wrong("the end of a batch")),
         }
     }

@@ -4,29 +4,28 @@ use std::sync::Arc;
 
 use crate::columns::{Column, Data};
 use crate::error::{Fault, Result, TraceError};
-use crate::schema::{BATCH_ROWS, Schema};
+use crate::schema::{self, BATCH_ROWS, FIELDS};
 
 /// Some rows of a table, column by column; clones share the columns.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    schema: &'static Schema,
     rows: usize,
     columns: Vec<Arc<Column>>,
 }
 
 impl Batch {
-    /// A batch of all columns of a schema.
-    pub fn new(schema: &'static Schema, columns: Vec<Arc<Column>>) -> Result<Self> {
+    /// A batch of all columns of the event table.
+    pub fn new(columns: Vec<Arc<Column>>) -> Result<Self> {
         let rows = columns.first().map_or(0, |column| column.rows);
         let refused = |name: &str, expected: String, got: String| {
             TraceError::new(Fault::Column, format!("column \"{name}\""), expected, got)
         };
-        if columns.len() != schema.fields.len() || rows > BATCH_ROWS {
-            let expected = format!("{} columns of up to {BATCH_ROWS} rows", schema.fields.len());
+        if columns.len() != FIELDS.len() || rows > BATCH_ROWS {
+            let expected = format!("{} columns of up to {BATCH_ROWS} rows", FIELDS.len());
             let got = format!("{} of {rows}", columns.len());
             return Err(TraceError::new(Fault::Column, "batch", expected, got));
         }
-        for (field, column) in schema.fields.iter().zip(&columns) {
+        for (field, column) in FIELDS.iter().zip(&columns) {
             if column.rows != rows {
                 let expected = format!("{rows} rows");
                 return Err(refused(field.name, expected, column.rows.to_string()));
@@ -41,11 +40,7 @@ impl Batch {
                 return Err(refused(field.name, expected, "null".to_owned()));
             }
         }
-        Ok(Batch {
-            schema,
-            rows,
-            columns,
-        })
+        Ok(Batch { rows, columns })
     }
 
     /// How many rows it has.
@@ -60,7 +55,7 @@ impl Batch {
 
     /// A column by its name.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        let place = self.schema.place(name)?;
+        let place = schema::place(name)?;
         Some(&self.columns[place])
     }
 
@@ -81,34 +76,16 @@ impl Batch {
     }
 }
 
-/// The events or the steps of a trace, in batches.
+/// The events of a trace, in batches.
 #[derive(Clone, Debug)]
 pub struct TraceTable {
-    schema: &'static Schema,
     batches: Vec<Batch>,
 }
 
 impl TraceTable {
-    /// A table of batches that have the columns of the schema.
-    pub fn new(schema: &'static Schema, batches: Vec<Batch>) -> Result<Self> {
-        let names = |schema: &Schema| {
-            let names: Vec<_> = schema.fields.iter().map(|field| field.name).collect();
-            format!("{names:?}")
-        };
-        match batches.iter().find(|batch| batch.schema != schema) {
-            Some(other) => Err(TraceError::new(
-                Fault::Column,
-                "batch",
-                names(schema),
-                names(other.schema),
-            )),
-            None => Ok(TraceTable { schema, batches }),
-        }
-    }
-
-    /// Its columns.
-    pub fn schema(&self) -> &'static Schema {
-        self.schema
+    /// A table of batches.
+    pub fn new(batches: Vec<Batch>) -> Self {
+        TraceTable { batches }
     }
 
     /// Its batches, in order.
@@ -128,7 +105,7 @@ impl TraceTable {
 
     /// The same table with a column replaced, batch by batch.
     fn map_column(mut self, name: &str, map: impl Fn(&Column) -> Column) -> TraceTable {
-        if let Some(place) = self.schema.place(name) {
+        if let Some(place) = schema::place(name) {
             for batch in &mut self.batches {
                 batch.columns[place] = Arc::new(map(&batch.columns[place]));
             }

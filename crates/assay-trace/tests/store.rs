@@ -1,4 +1,4 @@
-//! Tables through shards and Parquet files.
+//! Tables through shards.
 
 #![allow(clippy::unwrap_used)]
 
@@ -120,27 +120,6 @@ fn a_shard_holds_what_the_table_holds() {
         format!("{:?}", read.batches()),
         format!("{:?}", table.batches())
     );
-}
-
-#[test]
-fn a_complete_file_has_its_name_and_leaves_no_other() {
-    let folder = Folder::new("parquet");
-    let path = folder.0.join("events.parquet");
-    table(0, 3).write_parquet(&path, &[("run", "r1")]).unwrap();
-    let bytes = fs::read(&path).unwrap();
-    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
-}
-
-#[test]
-fn a_file_given_up_leaves_nothing() {
-    let folder = Folder::new("given-up");
-    let path = folder.0.join("events.parquet");
-    let table = table(0, 3);
-    let mut file = assay_trace::ParquetFile::create(&path, table.schema(), &[]).unwrap();
-    file.write(table.batches()[0].clone()).unwrap();
-    drop(file);
-    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from assay._native import read_event_shard
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
@@ -24,13 +26,17 @@ else:
 EVENTS, STEPS = "events.parquet", "steps.parquet"
 """The tables of a stored trace, beside its header."""
 
+CAPTURED_EVENTS, CAPTURED_STEPS = "events.shard", "steps.json"
+"""The same as a capture leaves them, which does without Polars."""
+
 
 @dataclass(slots=True)
 class Trace:
     """Events of one run on one clock.
 
-    Stored, it is a folder of `header.json`, `events.parquet` and `steps.parquet`. Tables are Polars
-    data frames (extra `loop`) with the columns of `assay.observe.schema`.
+    Stored, it is a folder of `header.json`, `events.parquet` and `steps.parquet`; as captured, of
+    `events.shard` and `steps.json`. Tables are Polars data frames (extra `loop`) with the columns
+    of `assay.observe.schema`.
     """
 
     header: TraceHeader
@@ -49,6 +55,8 @@ class Trace:
         header = TraceHeader.from_json(
             (folder / HEADER).read_text(encoding="utf-8"), str(folder / HEADER)
         )
+        if (folder / CAPTURED_EVENTS).is_file():
+            return cls(header, *_read_captured(folder))
         return cls(
             header,
             _read_table(folder / EVENTS, schema.event_columns()),
@@ -78,6 +86,19 @@ def staged(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _read_captured(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables as a capture left them."""
+    events, _, complete, _ = read_event_shard(folder / CAPTURED_EVENTS)
+    if not complete:
+        raise InputError(f"{folder / CAPTURED_EVENTS}: expected a whole shard, got a part of it")
+    path = folder / CAPTURED_STEPS
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return pl.DataFrame(events), pl.DataFrame(rows, schema=schema.step_columns())
+    except (OSError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: expected rows of steps, got: {error}") from error
 
 
 def _read_table(path: Path, columns: dict[str, pl.DataType]) -> pl.DataFrame:

@@ -213,11 +213,8 @@ def test_an_exception_inside_leaves_a_trace_that_says_so(tmp_path):
         "ended early by an exception: RuntimeError: the caller gave up"
     ]
     assert capture.steps.height >= 4
-    assert sorted(file.name for file in (tmp_path / "trace").iterdir()) == [
-        "events.parquet",
-        "header.json",
-        "steps.parquet",
-    ]
+    files = sorted(file.name for file in (tmp_path / "trace").iterdir())
+    assert files == ["events.shard", "header.json", "steps.json"]
     assert [one.name for one in tmp_path.iterdir()] == ["trace"]
 
 
@@ -295,7 +292,7 @@ print([name for name in ("polars", "pyarrow", "pandas") if name in sys.modules])
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-    assert (tmp_path / "trace" / "events.parquet").is_file()
+    assert (tmp_path / "trace" / "events.shard").is_file()
 
 
 @pytest.mark.skipif(ON_GPU, reason="CUPTI records there")

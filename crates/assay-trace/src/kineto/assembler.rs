@@ -14,8 +14,7 @@ use super::scanner::escape_controls;
 use super::sections::Sections;
 use super::source::{Block, Source, VALUE_LIMIT};
 use crate::error::{Fault, Result, TraceError};
-use crate::parquet::ParquetFile;
-use crate::schema::{self, BATCH_ROWS, Kind};
+use crate::schema::{BATCH_ROWS, Kind};
 use crate::table::{Batch, TraceTable};
 
 /// Names of processes and threads that are kept; a trace has some hundreds.
@@ -50,6 +49,15 @@ pub struct Facts {
     pub degradations: Vec<String>,
 }
 
+/// What holds for all events, where it is said behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Late {
+    /// Nanoseconds to add to all times.
+    pub base_ns: Option<i64>,
+    /// The rank of all events.
+    pub rank: Option<i32>,
+}
+
 /// Reads a file into memory.
 pub fn read(
     path: &Path,
@@ -57,46 +65,29 @@ pub fn read(
     progress: &mut Progress<'_>,
 ) -> Result<(TraceTable, Facts)> {
     let mut batches = Vec::new();
-    let (facts, late) = assemble(path, options, Late::default(), progress, &mut |batch| {
+    let (facts, late) = read_batches(path, options, Late::default(), progress, &mut |batch| {
         batches.push(batch);
         Ok(())
-    })
-    .map_err(|error| error.of_file(path))?;
-    let mut table = TraceTable::new(schema::events(), batches)?.shifted(late.base_ns.unwrap_or(0));
+    })?;
+    let mut table = TraceTable::new(batches).shifted(late.base_ns.unwrap_or(0));
     if let Some(rank) = late.rank {
         table = table.ranked(rank);
     }
     Ok((table, facts))
 }
 
-/// Reads a file into a Parquet file; holds some blocks of it at a time.
-pub fn import(
+/// Reads a file batch by batch; holds some blocks of it at a time.
+///
+/// What the file says of all events behind them comes last. Read again with it as `known`, the
+/// batches hold it.
+pub fn read_batches(
     path: &Path,
-    into: &Path,
     options: &Options,
+    known: Late,
     progress: &mut Progress<'_>,
-) -> Result<Facts> {
-    let mut known = Late::default();
-    loop {
-        let mut file = ParquetFile::create(into, schema::events(), &[])?;
-        let (facts, late) = assemble(path, options, known, progress, &mut |batch| {
-            file.write(batch)
-        })
-        .map_err(|error| error.of_file(path))?;
-        if late == Late::default() {
-            file.finish()?;
-            return Ok(facts);
-        }
-        // The file said it behind the events, when the first were written already: once more.
-        known = late;
-    }
-}
-
-/// What holds for all events, where it is said behind them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Late {
-    base_ns: Option<i64>,
-    rank: Option<i32>,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<(Facts, Late)> {
+    assemble(path, options, known, progress, sink).map_err(|error| error.of_file(path))
 }
 
 /// What the threads take blocks from.
@@ -182,12 +173,7 @@ fn assemble(
             }
             let _ = permit.send(());
             if !progress(delivery.taken, total) {
-                return Err(TraceError::new(
-                    Fault::Io,
-                    "",
-                    "to read to the end",
-                    "an interruption",
-                ));
+                return Err(TraceError::interrupted());
             }
         }
     })?;

@@ -16,5 +16,5 @@ mod scanner;
 mod sections;
 mod source;
 
-pub use assembler::{Facts, Progress, import, read};
+pub use assembler::{Facts, Late, Progress, read, read_batches};
 pub use block::Options;

@@ -146,11 +146,11 @@ class Capture:
 def capture(path: str | Path, **options: Any) -> Capture:
     """Record every engine of this process inside the `with` block, and store the trace at `path`.
 
-    `path` becomes a folder of `header.json`, `events.parquet` and `steps.parquet`. `max_launches`
-    is how many launches are kept of each device; those beyond are counted as dropped. With `cupti`
-    what other libraries run on NVIDIA GPUs in this process is recorded too, at a higher overhead;
-    where CUPTI cannot be used the header says why. An exception inside the block ends the trace
-    there; it is stored, and says so.
+    `path` becomes a folder of `header.json`, `events.shard` and `steps.json`. `max_launches` is how
+    many launches are kept of each device; those beyond are counted as dropped. With `cupti` what
+    other libraries run on NVIDIA GPUs in this process is recorded too, at a higher overhead; where
+    CUPTI cannot be used the header says why. An exception inside the block ends the trace there; it
+    is stored, and says so.
 
     >>> import assay, tempfile
     >>> with assay.Engine.load("synthetic") as engine, tempfile.TemporaryDirectory() as folder:

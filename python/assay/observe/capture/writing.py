@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import CapturedEvents, EventTable, HostLog, build_info
 from assay.engine.runner.recording import SECTIONS
-from assay.errors import InputError
 from assay.observe.capture import overhead
 from assay.observe.capture.engine_recorder import EngineRecorder
 from assay.observe.capture.operation_names import Meaning, OperationNames
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
-from assay.observe.trace import EVENTS, STEPS
+from assay.observe.trace import CAPTURED_EVENTS, CAPTURED_STEPS, staged
 from assay.runtime.fingerprint import machine
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ NO_ENGINE: Final = "no engine took a step while it was captured"
 COPIES: Final = {"step_inputs": "prepare_inputs", "step_outputs": "collect_outputs"}
 """The operations of the copies between host and device."""
 
-StepRow = tuple[int, str, int, int, int | None, int, int, int, int]
 DeviceTime = tuple[int, int, int, int]
 
 
@@ -88,18 +84,10 @@ def store(
             host_calls=device.capabilities.executes_asynchronously,
         )
     rows = [row for engine in engines for row in _steps(engine, device_times)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        EventTable.concatenate([events.take(), *others]).write_parquet(staging / EVENTS)
-        events.write_steps(staging / STEPS, rows)
-        (staging / HEADER).write_text(header.to_json(), encoding="utf-8")
-        if path.exists():
-            raise InputError(f"{path}: exists already", "name another folder, or remove it")
-        staging.rename(path)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+    with staged(path) as staging:
+        EventTable.concatenate([events.take(), *others]).write_shard(staging / CAPTURED_EVENTS)
+        (staging / CAPTURED_STEPS).write_text(json.dumps(rows), encoding="utf-8")
+        header.write(staging / HEADER)
     return header, {number: times[3] for number, times in device_times.items()}
 
 
@@ -123,10 +111,12 @@ def _monotonic_offset(log: HostLog) -> int:
     return best[1]
 
 
-def _steps(recorder: EngineRecorder, device_times: Mapping[int, DeviceTime]) -> list[StepRow]:
+def _steps(
+    recorder: EngineRecorder, device_times: Mapping[int, DeviceTime]
+) -> list[dict[str, Any]]:
     """A step lasts from its launch, or the end of the step before if that is later, to its end."""
     offset = _monotonic_offset(recorder.log)
-    rows: list[StepRow] = []
+    rows = []
     last_end = 0
     for step in recorder.steps:
         device = device_times.get(step.number)
@@ -135,17 +125,18 @@ def _steps(recorder: EngineRecorder, device_times: Mapping[int, DeviceTime]) -> 
         reached = start if device is None else device[1]
         end = max(start, reached if step.end_ns is None else step.end_ns + offset)
         rows.append(
-            (
-                step.number,
-                step.phase,
-                start,
-                end - start,
-                None if device is None else device[2],
-                step.batch,
-                step.prefill_tokens,
-                step.context,
-                step.requests,
-            )
+            {
+                "step": step.number,
+                "phase": step.phase,
+                "start_ns": start,
+                "dur_ns": end - start,
+                "device_ns": None if device is None else device[2],
+                "batch": step.batch,
+                "prefill_tokens": step.prefill_tokens,
+                "context": step.context,
+                "requests": step.requests,
+                "source": "engine",
+            }
         )
         last_end = end
     return rows

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay._native import StepTable, import_kineto, read_kineto
+from assay._native import read_kineto
 from assay.lazy_import import LazyModule
+from assay.observe import schema
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
 from assay.observe.trace import EVENTS, STEPS, Trace, staged
@@ -60,9 +61,24 @@ def read(path: Path, *, progress: Say = None, details: bool = True) -> Trace:
 
 def store(path: Path, folder: Path, *, progress: Say = None) -> dict[str, tuple[int, int]]:
     """Store the trace without holding it in memory; returns events and nanoseconds by kind."""
+    from polars.io.plugins import register_io_source
+
+    from assay._native import KinetoBatches
+
+    late: tuple[int | None, int | None] = (None, None)
     with staged(folder) as staging:
-        facts = import_kineto(path, staging / EVENTS, _percent(path, progress))
-        StepTable.from_columns({}).write_parquet(staging / STEPS)
+        while True:
+            batches = KinetoBatches(path, late, _percent(path, progress))
+            events = register_io_source(
+                lambda *_, batches=batches: map(pl.DataFrame, batches),
+                schema=schema.event_columns(),
+            )
+            events.sink_parquet(staging / EVENTS, statistics=False)
+            facts, late = batches.finish()
+            if late == (None, None):
+                break
+            # The file said it behind the events, when the first were stored already: once more.
+        pl.DataFrame(schema=schema.step_columns()).write_parquet(staging / STEPS)
         _header(facts).write(staging / HEADER)
     return facts["sums"]
 

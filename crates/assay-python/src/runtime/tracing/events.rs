@@ -1,12 +1,11 @@
-//! The events of a capture as Arrow columns, stored as Parquet.
+//! The events of a capture as Arrow columns.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use assay_runtime::dispatch::WorkKind;
 use assay_runtime::trace::{LaunchKind, LaunchSpan};
-use assay_trace::{Event, EventBuilder, Kind, Phase, TraceTable, Values, schema};
+use assay_trace::{Event, EventBuilder, Kind, Phase};
 use pyo3::prelude::*;
 
 use crate::trace::EventTable;
@@ -22,8 +21,6 @@ type Meaning = (Option<String>, Option<i32>, bool);
 type SectionTuple = (String, String, Option<(String, String)>);
 /// First start, last end and union of the launches of a step in nanoseconds, and how many.
 type StepTime = (i64, i64, i64, u64);
-/// step, phase, start, duration, device time, batch, prefill tokens, context, requests.
-type StepRow = (i64, String, i64, i64, Option<i64>, i64, i64, i64, i64);
 
 const SOURCE: &str = "engine";
 
@@ -202,33 +199,6 @@ impl PyCapturedEvents {
         guarded("capture", || {
             let table = py.detach(|| self.lock().finish());
             table.map(EventTable).map_err(|error| failed(&error))
-        })
-    }
-
-    /// Write a table of steps as Parquet.
-    fn write_steps(&self, path: PathBuf, rows: Vec<StepRow>) -> PyResult<()> {
-        guarded("capture", || {
-            let column = |value: &dyn Fn(&StepRow) -> Option<i64>| {
-                Values::Integers(rows.iter().map(value).collect())
-            };
-            let texts = |value: &dyn Fn(&StepRow) -> String| {
-                Values::Texts(rows.iter().map(|row| Some(value(row))).collect())
-            };
-            let columns = vec![
-                ("step".to_owned(), column(&|row| Some(row.0))),
-                ("phase".to_owned(), texts(&|row| row.1.clone())),
-                ("start_ns".to_owned(), column(&|row| Some(row.2))),
-                ("dur_ns".to_owned(), column(&|row| Some(row.3))),
-                ("device_ns".to_owned(), column(&|row| row.4)),
-                ("batch".to_owned(), column(&|row| Some(row.5))),
-                ("prefill_tokens".to_owned(), column(&|row| Some(row.6))),
-                ("context".to_owned(), column(&|row| Some(row.7))),
-                ("requests".to_owned(), column(&|row| Some(row.8))),
-                ("source".to_owned(), texts(&|_| SOURCE.to_owned())),
-            ];
-            TraceTable::from_columns(schema::steps(), &columns)
-                .and_then(|table| table.write_parquet(&path, &[]))
-                .map_err(|error| failed(&error))
         })
     }
 }
