@@ -16,7 +16,7 @@ from assay.load.workloads.workload import Window
 
 AT_ONCE: Final = 512
 """Requests under way at once where a server is saturated."""
-WARMUP: Final = 8
+WARMUP: Final = 2
 FIGURES: Final = (
     "completed", "failed", "total_input_tokens", "total_output_tokens", "duration",
     "request_throughput", "output_throughput", "request_goodput",

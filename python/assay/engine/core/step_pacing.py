@@ -12,6 +12,8 @@ LEAST_PREFILL: Final = 64
 """Tokens of prefill in a step whatever its time: prompts must progress."""
 FIRST_PREFILL: Final = 256
 """Tokens of prefill beside decoding before any such step was measured."""
+LEAST_TOKEN_S: Final = 1e-9
+"""What a token of prefill adds at least, where a step took no longer than one without any."""
 NEWEST: Final = 0.25
 """The weight of the newest step in what is expected of the next."""
 
@@ -59,7 +61,7 @@ class StepPacer:
             self._decode_s = _blended(self._decode_s, seconds)
             return
         added_s = seconds - (self._decode_s or 0.0) if decoding else seconds
-        self._token_s = _blended(self._token_s, max(added_s, 0.0) / prefill or 1e-9)
+        self._token_s = _blended(self._token_s, max(added_s / prefill, LEAST_TOKEN_S))
 
 
 def _blended(before: float | None, newest: float) -> float:
