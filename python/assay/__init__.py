@@ -7,6 +7,7 @@ from assay._native import build_info as build_info
 
 if TYPE_CHECKING:
     from assay import jit as jit, report as report, xp as xp
+    from assay.asking.answering import ask as ask
     from assay.bench.calibration.storing import calibrate_device as calibrate_device
     from assay.catalog.questions import (
         catalog_entries as catalog_entries,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         show_run as show_run,
     )
     from assay.runtime.graphs import capture_graph as capture_graph
-    from assay.scenario.questions.asking import ask as ask
     from assay.scenario.questions.comparing import diff as diff, sensitivity as sensitivity
     from assay.scenario.questions.estimating import estimate as estimate
     from assay.scenario.questions.exporting import export_graph as export_graph
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
 __version__: str = build_info()["version"]
 
 _MODULES = {
+    "asking.answering": "ask",
     "bench.calibration.storing": "calibrate_device",
     "catalog.questions": "catalog_entries catalog_entry probe_host",
     "diagnose.attribution": "attribute",
@@ -129,7 +130,6 @@ _MODULES = {
     "runs.rollback": "roll_back",
     "runs.stored": "compare_runs list_runs show_run",
     "runtime.graphs": "capture_graph",
-    "scenario.questions.asking": "ask",
     "scenario.questions.comparing": "diff sensitivity",
     "scenario.questions.estimating": "estimate",
     "scenario.questions.exporting": "export_graph",

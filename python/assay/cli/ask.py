@@ -1,53 +1,51 @@
-"""`assay ask`: a question in words, matched with variables, catalog and scenarios."""
+"""`assay ask`: a question in words, answered by a command that is printed first, or refused."""
 
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from assay.asking.answering import AskAnswer, ask
 from assay.cli import options, styles
 from assay.cli.output import Canvas, Line, Report, facts, report_of, working
-from assay.scenario.questions.asking import AskAnswer, ask
 
 
 def ask_command(
     question: Annotated[
-        list[str], typer.Argument(metavar="QUESTION", help="A question, such as: cost per token.")
+        list[str],
+        typer.Argument(
+            metavar="QUESTION", help='A question, such as: "does Llama 3.1 70B fit on one H200?"'
+        ),
     ],
     as_json: options.Json = False,
 ) -> Report:
-    """Answer a question in words, and say what was understood.
+    """Answer a question in words, or say what was not understood.
 
-    Words are matched with the names and meanings of variables, with the catalog and with the
-    built-in scenarios. Words that match nothing are named. A model that is too large for the
-    scenario's GPUs is split over the fewest that hold it. The printed command gives the same answer
-    in full.
+    Does it fit, how many GPUs, how long, what does it cost, which is cheaper or faster, what if,
+    what limits, what latency at what rate; memory, energy, emissions, failures, buy or rent. The
+    command that was run is printed first and gives the same number. Every name, number and word of
+    the question is used; otherwise there is no answer but the command that comes nearest, the words
+    that were not understood, and exit code 2.
     """
-    with working("reading the scenarios"):
+    with working("reading the question"):
         answer = ask(" ".join(question))
     return report_of(answer, lambda canvas: _lines(answer, canvas), as_json)
 
 
 def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
-    understood, value = answer.understanding, answer.value or {}
-    if understood.candidates:
-        first = understood.candidates[0]
-        shown = value.get("text")
-        yield ((first.name, styles.NAME), *((" = ", (shown, styles.VALUE)) if shown else ()))
-        yield ((first.meaning, styles.FAINT),)
+    outcome = answer.outcome
+    if outcome is None:
+        yield (("nearest ", styles.FAINT), (answer.nearest, styles.NAME))
+        return
+    for line in outcome.lines:
+        yield (("$ ", styles.FAINT), (line, styles.NAME))
+    yield ""
+    yield ((outcome.text, styles.VALUE),)
+    if outcome.rows:
         yield ""
+        yield from facts(list(outcome.rows), canvas)
+    violated = [] if outcome.verdict else [meaning for _, meaning in outcome.result.violated]
+    yield ""
     yield from facts(
-        [
-            ("asked for", understood.intent if understood.candidates else ""),
-            ("with", ", ".join(f"{entry.title} ({entry.path})" for entry in understood.entries)),
-            ("scenario", value.get("preset") or ""),
-            ("so that it fits", ", ".join(value.get("assign") or ())),
-            ("missing", ", ".join(value.get("missing") or ())),
-            ("does not hold", "; ".join(value.get("violated") or ())),
-            ("problem", value.get("problem") or ""),
-            ("not understood", ", ".join(understood.unknown)),
-            ("in full", value.get("command") or ""),
-            ("or", ", ".join(other.name for other in understood.candidates[1:])),
-        ],
-        canvas,
+        [("assumed", "; ".join(outcome.assumed)), ("does not hold", "; ".join(violated))], canvas
     )

@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.84,
-    precision=3.71,
-    name=4.54,
+    coverage=8.79,
+    precision=3.98,
+    name=4.5,
     kind=1.44,
     target=1.4,
-    training=-1.93,
+    training=-1.9,
     device=3.23,
-    depth=-0.62,
+    depth=-0.6,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 

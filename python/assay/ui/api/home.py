@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
+from assay.asking import answering
+from assay.asking.text import LONGEST
 from assay.errors import unknown_name
 from assay.scenario import built_in
-from assay.scenario.ask import LONGEST
-from assay.scenario.questions import asking
 from assay.ui.api.reports import REFUSALS, alone, answer, send
 from assay.ui.headlines import headline
 
@@ -22,7 +22,7 @@ def ask(
     question: Annotated[str, Query(min_length=1, max_length=LONGEST, description="In words.")],
 ) -> Response:
     """What a question is about, and its answer: `assay ask QUESTION --json`."""
-    return answer(lambda: asking.ask(question))
+    return answer(lambda: answering.ask(question))
 
 
 @router.get("/headlines/{preset}")

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from assay import stack
+from assay.asking.variables import asked_words
 from assay.scenario import built_in
-from assay.scenario.ask import asked_words
 from assay.scenario.variable_search import Features, VariableSearch
 
 QUESTIONS = Path(__file__).parents[4] / "tests" / "data" / "questions.json"

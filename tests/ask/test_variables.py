@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assay import stack
+from assay.asking.variables import asked_words
 from assay.scenario import built_in
-from assay.scenario.ask import asked_words, understand
 from assay.scenario.variable_search import WEIGHTS, VariableSearch
 from assay.validate.fitting import ask
 
@@ -61,17 +61,6 @@ def test_weights_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> Non
     found = {name: float(text) for name, text in WEIGHT.findall(printed)}
     # The words of every new variable move the fit by some hundredths.
     assert found == pytest.approx(WEIGHTS._asdict(), abs=0.1)
-
-
-def test_unknown_words_are_named_and_entries_found(presets: list[Any]) -> None:
-    found = understand(
-        stack.registry(), presets, "cost per token of Llama-3-70B on H200 while frobnicating?"
-    )
-    assert found.unknown == ("frobnicating",)
-    assert [one.path for one in found.entries] == ["models/llama-3.1-70b", "accelerators/h200_sxm"]
-    assert found.candidates[0].name == "econ.cost.per_output_token"
-    nothing = understand(stack.registry(), presets, "xyzzy plugh")
-    assert (nothing.candidates, nothing.unknown) == ((), ("xyzzy", "plugh"))
 
 
 def test_the_unit_decides_between_power_and_its_cost(search: VariableSearch) -> None:

@@ -1,0 +1,364 @@
+"""`assay ask`: a question is understood and answered, or refused with the command that comes nearest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assay.answers import Answer
+from assay.asking import variables
+from assay.asking.cases import DEFAULTS, place_entries
+from assay.asking.comparing import (
+    alternatives,
+    cheapest_accelerator,
+    compare,
+    driver,
+    driver_words,
+    what_if,
+)
+from assay.asking.intents.intent import Intent, applies
+from assay.asking.intents.table import INTENTS, by_name
+from assay.asking.names import near, title
+from assay.asking.outcome import Outcome
+from assay.asking.reading import COMMON, EXPLAINING, FILLER, Mention, Reading, read
+from assay.asking.text import MASKS, word_set
+from assay.asking.training import tokens_text
+from assay.errors import AssayError, InputError
+
+_TRAINS: Final = re.compile(
+    r"\b(?:pre[ -]?)?train(?:s|ed|ing|able)?\b|\bfine[ -]?tun|\bepochs?\b|\bmfu\b|\boptimizer\b|gradient"
+)
+_SERVES: Final = re.compile(r"\bserv(?:e|es|ed|ing)\b|inference|\boutput tokens?\b|\bdecod")
+_CHANGES: Final = re.compile(
+    r"what if|(?:what )?happens?|effect|impact|change[sd]?\b"
+    r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
+)
+_WORKLOAD_WORDS: Final = word_set(
+    """train trains trained training pretrain pretrained pretraining pre serving inference finetune
+    finetuning tune tuning fine run epoch"""
+)
+_CHANGE_WORDS: Final = word_set(
+    """what if happens happen effect impact change changes changed goes go rises falls drops
+    becomes were electricity power energy price prices cost costs bill tariff rent rental
+    utilization utilisation load hardware capex kwh pue"""
+)
+_COMPARING_WORDS: Final = word_set(
+    """which better best faster cheaper cheapest fastest compare compared between choose pick
+    prefer higher lower more less ahead wins win winner dearer slower country or instead card
+    one"""
+)
+_COMPOUND: Final = re.compile(r"[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
+_CHEAPEST: Final = re.compile(
+    r"(?:cheapest|most (?:affordable|economical|cost[ -]?effective)|best value|lowest cost)\b"
+)
+
+
+@dataclass(frozen=True)
+class AskAnswer(Answer):
+    """What was understood of a question, and its answer.
+
+    `outcome` is None where the question is refused; `nearest` then is the command that comes nearest.
+    """
+
+    reading: Reading
+    intent: str
+    outcome: Outcome | None
+    unknown: Sequence[str] = ()
+    nearest: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The understanding, and the answer with its commands, as JSON data."""
+        outcome = self.outcome
+        return {
+            "question": self.reading.question,
+            "intent": self.intent,
+            "candidates": [] if outcome is None else [_candidate(outcome)],
+            "entries": [_entry(mention) for mention in self.reading.mentions],
+            "presets": [] if outcome is None else [outcome.result.command.preset],
+            "not_understood": list(self.unknown),
+            "commands": [self.nearest] if outcome is None else outcome.lines,
+            "assumed": [] if outcome is None else list(outcome.assumed),
+            "answer": self._answer(),
+        }
+
+    def _answer(self) -> dict[str, Any]:
+        outcome = self.outcome
+        if outcome is None:
+            return {
+                "target": None, "preset": "", "with": [], "assign": [], "command": self.nearest,
+                "value": None, "unit": None, "lo": None, "hi": None, "text": None, "missing": [],
+                "violated": [], "problem": self.problem and self.problem.message,
+            }  # fmt: skip
+        result, command = outcome.result, outcome.result.command
+        value, unit = outcome.number
+        own = outcome.value is None
+        return {
+            "target": result.target,
+            "preset": command.preset,
+            "with": list(command.includes),
+            "assign": list(command.assign),
+            "command": outcome.lines[0],
+            "value": value,
+            "unit": unit,
+            "lo": result.lo if own else None,
+            "hi": result.hi if own else None,
+            "text": outcome.text,
+            "verdict": outcome.verdict or None,
+            "choice": outcome.choice or None,
+            "ratio": outcome.ratio,
+            "rows": [list(row) for row in outcome.rows],
+            "missing": list(result.missing),
+            "violated": [] if outcome.verdict else [meaning for _, meaning in result.violated],
+            "problem": None,
+        }
+
+
+def _entry(mention: Mention) -> dict[str, Any]:
+    """A name or number that was read; names by their titles, numbers by the words that say them."""
+    named = isinstance(mention.value, str) and mention.slot in MASKS
+    shown = title(mention.slot, mention.value) if named else mention.words
+    return {
+        "entry": f"{mention.slot} {mention.value}",
+        "title": shown,
+        "words": mention.words.split(),
+    }
+
+
+def _candidate(outcome: Outcome) -> dict[str, Any]:
+    result = outcome.result
+    return {
+        "name": result.target,
+        "meaning": result.meaning,
+        "unit": result.unit,
+        "score": 1.0,
+        "words": [],
+    }
+
+
+def ask(question: str) -> AskAnswer:
+    """Answer a question in words, or refuse it with the words that were not understood.
+
+    Every name, number and word of the question is used, or there is no answer but the command that
+    comes nearest. The commands that were run give the same figures.
+
+    >>> ask("Does Llama 405B fit on 8 H100?").outcome.verdict
+    'no'
+    """
+    reading = read(question)
+    if not reading.text.strip(" ?.!"):
+        raise InputError(
+            "the question is empty", 'such as: assay ask "does Llama 3.1 70B fit on one H200?"'
+        )
+    workload = _workload(reading)
+    intent = _intent(reading, workload)
+    if intent is None:
+        return _variable(reading)
+    if intent.answer is None:
+        reason, _, command = intent.nearest.partition(": ")
+        return _refused(
+            reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
+        )
+    slot, changes = alternatives(reading), _is_change(reading)
+    unused = _unused(reading, intent, slot, changes)
+    if unused:
+        named = {part.words for part in reading.mentions}
+        if not (changes or slot or named & set(unused)):
+            answered = _variable(reading)
+            if answered.outcome is not None:
+                return answered
+        return _refused(reading, intent, unused, None, workload)
+    try:
+        outcome = _outcome(reading, intent, slot, changes)
+    except AssayError as error:
+        return _refused(reading, intent, [], error, workload)
+    return AskAnswer(reading, intent.name, outcome, notes=outcome.notes)
+
+
+def _workload(reading: Reading) -> str:
+    if _TRAINS.search(reading.rest) or "tuning" in reading.slots:
+        return "training"
+    return (
+        "training" if "tokens" in reading.slots and not _SERVES.search(reading.rest) else "serving"
+    )
+
+
+def _intent(reading: Reading, workload: str) -> Intent | None:
+    """The first intent that applies; what compares or changes without a word for it is about cost."""
+    changes = _is_change(reading)
+    for intent in INTENTS:
+        # A driver's words, such as the price of electricity, are what changes and not what is asked.
+        if changes and intent.name in (
+            "electricity",
+            "pue",
+            "rent",
+            "gpu-price",
+            "gpu-hour",
+            "power",
+            "energy",
+        ):
+            continue
+        if applies(intent, reading, workload):
+            return intent
+    if changes or "finance" in reading.slots or "offer" in reading.slots:
+        return by_name("train-cost" if workload == "training" else "cost", workload)
+    if alternatives(reading):
+        return by_name("training-throughput" if workload == "training" else "throughput", workload)
+    if workload == "training" and reading.slots >= {"tokens", "days"}:
+        return by_name("gpus", workload)
+    return None
+
+
+def _is_change(reading: Reading) -> bool:
+    """Whether a question asks what a change does."""
+    if "factor" in reading.slots:
+        return True
+    return (
+        driver(reading) is not None
+        and _CHANGES.search(reading.rest) is not None
+        and bool(reading.slots & {"load", "rent", "electricity_price", "gpu_price", "pue"})
+    )
+
+
+def _unused(reading: Reading, intent: Intent, slot: str, changes: bool) -> list[str]:
+    """Names, numbers and words of the question that the intent does not use."""
+    used = intent.slots | ({"factor"} if changes else set())
+    if changes and (changed := driver(reading)) is not None:
+        used |= {changed[0], "finance"}
+    if _CHEAPEST.search(reading.rest):
+        used |= {"finance"}
+    left = [part.words for part in reading.mentions if part.slot not in used]
+    # Two values where one is meant, and no comparison over them.
+    for several in {part.slot for part in reading.mentions}:
+        values = reading.values(several)
+        if len(values) > 1 and several not in (slot, "tuning"):
+            left += [part.words for part in reading.mentions if part.slot == several][1:]
+    known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS | _COMPARING_WORDS
+    if intent.workload == "serving":
+        known |= EXPLAINING
+    if changes:
+        known |= _CHANGE_WORDS
+        driven = re.compile(driver_words())
+    left += [
+        word
+        for word in reading.words()
+        if word not in known
+        and not intent.cue.search(word)
+        and not (changes and driven.search(word))
+    ]
+    return list(dict.fromkeys(left))
+
+
+def _outcome(reading: Reading, intent: Intent, slot: str, changes: bool) -> Outcome:
+    answer = intent.answer
+    assert answer is not None
+    if changes:
+        return what_if(reading, answer)
+    if slot:
+        return compare(reading, slot, answer, intent.more_is_better)
+    if (
+        intent.name == "cost"
+        and "accelerator" not in reading.slots
+        and _CHEAPEST.search(reading.rest)
+    ):
+        return cheapest_accelerator(reading, answer)
+    return answer(reading)
+
+
+def _variable(reading: Reading) -> AskAnswer:
+    """The variable that the question names, where it explains every word; else a refusal."""
+    matches = variables.likeliest(reading)
+    unknown = variables.words_of(reading)[0]
+    nearest = "assay list"
+    if matches:
+        best = matches[0]
+        unknown = variables.unexplained(reading, best)
+        unknown += [part.words for part in reading.mentions if part.slot not in variables.SLOTS]
+        unknown += [
+            part.words
+            for part in reading.mentions
+            if part.value not in reading.values(part.slot)[:1] and part.slot in variables.SLOTS
+        ]
+        nearest = _nearest_intent(reading) or f"assay show {best.name}"
+        if not unknown and best.probability >= variables.LEAST_PROBABILITY:
+            outcome = None
+            try:
+                outcome = variables.answer(reading, best)
+            except AssayError as error:
+                return AskAnswer(
+                    reading,
+                    "variable",
+                    None,
+                    (),
+                    nearest,
+                    problem=InputError(error.message, f"nearest: {nearest}"),
+                )
+            if outcome is not None:
+                return AskAnswer(reading, "variable", outcome)
+    problem = _not_understood(reading, unknown, nearest)
+    return AskAnswer(reading, "", None, unknown, nearest, problem=problem)
+
+
+def _nearest_intent(reading: Reading) -> str:
+    """The command of an intent whose words the question has, whatever else it lacks."""
+    workload = _workload(reading)
+    for intent in INTENTS:
+        if intent.workload in ("", workload) and intent.answer and intent.cue.search(reading.rest):
+            return _filled(intent.nearest, reading, workload)
+    return ""
+
+
+def _refused(
+    reading: Reading, intent: Intent, unused: Sequence[str], error: AssayError | None, workload: str
+) -> AskAnswer:
+    nearest = _filled(intent.nearest.rpartition(": ")[2], reading, workload)
+    if error is None:
+        problem: AssayError = _not_understood(reading, unused, nearest)
+    else:
+        hint = (
+            f"{error.hint}; nearest: {nearest}"
+            if error.hint and nearest not in error.hint
+            else f"nearest: {nearest}"
+        )
+        problem = InputError(error.message, hint)
+    return AskAnswer(reading, intent.name, None, unused, nearest, problem=problem)
+
+
+def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> InputError:
+    """The refusal that names the words, with names that are near to them."""
+    suggestions = near(reading.text, words)
+    close = "; ".join(
+        f'"{word}": did you mean {" or ".join(names)}?' for word, names in suggestions.items()
+    )
+    whole = [match[0] for match in _COMPOUND.finditer(reading.text)]
+    shown = [
+        next((text for text in whole if word in re.split(r"[-_/]", text)), word) for word in words
+    ]
+    what = ", ".join(f'"{word}"' for word in dict.fromkeys(shown)) or "the question"
+    return InputError(
+        f"not understood: {what}", f"{close + '; ' if close else ''}nearest: {nearest}"
+    )
+
+
+def _filled(template: str, reading: Reading, workload: str) -> str:
+    """The nearest command with what was understood."""
+    defaults = DEFAULTS[workload]
+    groups = (
+        ("model", "models"),
+        ("accelerator", "accelerators"),
+        ("site", "sites"),
+        ("engine", "engines"),
+    )
+    paths = [
+        f"{group}/{reading.get(slot)}" for slot, group in groups if reading.get(slot) is not None
+    ]
+    paths += place_entries(reading.get("place"))
+    return template.format(
+        entries="".join(f" --with {path}" for path in paths),
+        model=reading.get("model", defaults["model"]),
+        accelerator=reading.get("accelerator", defaults["accelerator"]),
+        tokens=tokens_text(reading.get("tokens", 1e12)),
+        place=reading.get("place", "us_virginia"),
+        rate=f"{reading.get('rate', 10):g}",
+    )

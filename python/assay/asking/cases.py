@@ -1,0 +1,329 @@
+"""The scenario of a question: catalog entries and values that its names and numbers stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from assay.asking.commands import SERVING, TRAINING, Resolve
+from assay.asking.reading import Reading
+from assay.catalog import entries, offers
+from assay.errors import InputError
+from assay.planner import formats
+
+GPUS_OF_A_NODE: Final = 8
+RENT: Final = "econ.rent.price"
+GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
+"""Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
+DEFAULTS: Final = {
+    "serving": {"model": "llama-3.1-8b", "accelerator": "h200_sxm"},
+    "training": {"model": "llama-3.1-8b", "accelerator": "h100_sxm"},
+}
+"""What the scenarios that questions start from have; said where a question leaves it open."""
+_VALUES: Final = {
+    "prompt": "serving.prompt={} token",
+    "output": "serving.output={} token",
+    "concurrency": "serving.concurrency={} request",
+    "ttft_limit": "serving.slo.time_to_first_token={} s",
+    "tpot_limit": "serving.slo.time_per_output_token={} s/token",
+    "electricity_price": "econ.electricity.price={} USD/kWh",
+    "rent": "econ.rent.price={} USD/(h*GPU)",
+    "gpu_price": "econ.gpu.price={} USD/GPU",
+    "pue": "thermal.dc.pue={}",
+}
+"""Values of the graph that slots give."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A preset with the entries and values of a question, and what was assumed beside them."""
+
+    preset: str
+    includes: tuple[str, ...] = ()
+    assign: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    layout: tuple[int, int] = (1, 1)
+    offer: str = ""
+
+    def resolve(self, target: str, *options: str, intervals: bool = True) -> Resolve:
+        """The command that resolves a variable in it."""
+        return Resolve(
+            target, self.preset, self.includes, self.assign, self.variant, self.offer, options,
+            intervals,
+        )  # fmt: skip
+
+    def given(self, **more: Any) -> Case:
+        """The case with further values, by name of the variable with `__` for dots."""
+        added = tuple(f"{name.replace('__', '.')}={value}" for name, value in more.items())
+        names = {text.partition("=")[0] for text in added}
+        kept = tuple(text for text in self.assign if text.partition("=")[0] not in names)
+        return replace(self, assign=(*kept, *added))
+
+    def with_entries(self, *paths: str) -> Case:
+        """The case with further entries of the catalog."""
+        return replace(self, includes=tuple(dict.fromkeys((*self.includes, *paths))))
+
+    def value(self, name: str) -> float | None:
+        """The value of a variable in base units, without constraints and intervals."""
+        return self.values(name)[0]
+
+    def values(self, *names: str) -> list[float | None]:
+        """Values of several variables in base units."""
+        from assay.model.resolving.resolve import make_resolver
+        from assay.scenario.question import read_question
+
+        question = read_question(
+            preset=self.preset, includes=self.includes, assign=self.assign, variant=self.variant,
+            offer=self.offer or None,
+        )  # fmt: skip
+        resolver = make_resolver(question.registry, question.inputs, question.variants)
+        return [resolver.value(name) for name in names]
+
+
+def number(value: float) -> str:
+    """A number as commands take it."""
+    return f"{value:.10g}"
+
+
+def model_of(reading: Reading, workload: str = "serving") -> str:
+    """The model of a question, or the default one."""
+    return str(reading.get("model", DEFAULTS[workload]["model"]))
+
+
+def accelerator_of(reading: Reading, workload: str = "serving") -> str:
+    """The accelerator of a question, or the default one."""
+    return str(reading.get("accelerator", DEFAULTS[workload]["accelerator"]))
+
+
+def gpus_of(reading: Reading) -> int | None:
+    """The GPUs of a question, stated as such or as nodes."""
+    gpus, nodes = reading.get("gpus"), reading.get("nodes")
+    if gpus is None and nodes is not None:
+        return int(nodes) * GPUS_OF_A_NODE
+    return None if gpus is None else int(gpus) * (int(nodes) if nodes else 1)
+
+
+def assumptions(reading: Reading, workload: str) -> tuple[str, ...]:
+    """The names that the question leaves open, or says half."""
+    defaults = DEFAULTS[workload]
+    lines = []
+    for slot in ("model", "accelerator"):
+        mention = next((part for part in reading.mentions if part.slot == slot), None)
+        if mention is None:
+            lines.append(f"{slot} {defaults[slot]}")
+        elif mention.is_short:
+            lines.append(f'"{mention.words}" is {mention.value}')
+    return tuple(lines)
+
+
+def _entries(reading: Reading, workload: str) -> list[str]:
+    paths = []
+    for slot, group in (
+        ("model", "models"),
+        ("accelerator", "accelerators"),
+        ("site", "sites"),
+        ("engine", "engines"),
+    ):
+        value = reading.get(slot)
+        if value is not None:
+            paths.append(f"{group}/{value}")
+    paths += place_entries(reading.get("place"))
+    finance = reading.get("finance")
+    if "rent" in reading.slots:
+        finance = "rent"
+    if finance is not None and not reading.slots & {"provider", "offer"}:
+        paths.append("finance/rented" if finance == "rent" else "finance/owned")
+    return paths
+
+
+def require_place(reading: Reading, group: str) -> None:
+    """Refuse a place that the catalog has no tariff or grid of."""
+    place = reading.get("place")
+    if place is not None and place not in entries.names(group):
+        raise InputError(
+            f"the catalog has no {group[:-1]} of {place}", f"assay catalog list {group}"
+        )
+
+
+def place_entries(place: str | None) -> list[str]:
+    """The tariff and the grid of a place, those that the catalog has."""
+    if place is None:
+        return []
+    return [f"{group}/{place}" for group in ("tariffs", "grids") if place in entries.names(group)]
+
+
+def offer_of(reading: Reading, workload: str = "serving") -> str:
+    """The offer that a question names, as `--offer` takes it: a provider, terms, or both."""
+    provider, terms = reading.get("provider"), reading.get("offer")
+    if provider is not None:
+        return f"{provider}:{terms}" if terms else str(provider)
+    if terms is None:
+        return ""
+    accelerator = accelerator_of(reading, workload)
+    fitting = [offer for offer in offers.offers(accelerator) if offer.terms == terms]
+    if not fitting:
+        raise InputError(
+            f"the catalog has no {terms} price of {accelerator}", "assay catalog list rents"
+        )
+    return min(fitting, key=lambda offer: offer.usd_per_hour).name
+
+
+def common_provider(accelerators: Sequence[str], terms: str = "on-demand") -> str | None:
+    """A provider that rents out every one of them: the cheapest, by its sum of rents."""
+    rents: dict[str, list[float]] = {}
+    for accelerator in accelerators:
+        for offer in offers.offers(accelerator):
+            if offer.terms == terms:
+                rents.setdefault(offer.provider, []).append(offer.usd_per_hour)
+    whole = {
+        name: sum(prices) for name, prices in rents.items() if len(prices) == len(accelerators)
+    }
+    return min(whole, key=lambda name: whole[name], default=None)
+
+
+def serving_case(reading: Reading, *, fits: bool = True, lone: bool = False) -> Case:
+    """The serving scenario of a question.
+
+    `fits` splits the model over the fewest GPUs that hold it and its requests; `lone`: and one request.
+    """
+    assign = [
+        text.format(number(reading.get(slot)))
+        for slot, text in _VALUES.items()
+        if reading.get(slot) is not None
+    ]
+    if (context := reading.get("context")) is not None:
+        output = reading.get("output")
+        answer = 1 if output is None and fits is False else int(output or 256)
+        prompt = max(1, int(context) - answer)
+        assign += [f"serving.prompt={prompt} token", f"serving.output={answer} token"]
+    if (load := reading.get("load")) is not None:
+        assign.append(f"econ.serving.load={number(load)}")
+    offer = offer_of(reading)
+    case = Case(SERVING, tuple(_entries(reading, "serving")), tuple(assign), offer=offer)
+    case = replace(case, assumed=assumptions(reading, "serving"))
+    if offer and "provider" not in reading.slots:
+        case = replace(case, assumed=(*case.assumed, f"rented at {offer}"))
+    case = _with_formats(case, reading)
+    return _with_layout(case, reading, fits, lone)
+
+
+def _with_formats(case: Case, reading: Reading) -> Case:
+    """The case with stored and computed formats of the question."""
+    if (kv := reading.get("kv_format")) is not None:
+        case = case.given(serving__kv_bytes=f"{formats.kv_bytes(kv):g} byte")
+    name = reading.get("format")
+    if name is None:
+        return case
+    accelerator = entries.read("accelerators", accelerator_of(reading))
+    run = formats.weight_execution(name, accelerator.given)
+    size = f"{run.weight_bytes:g} byte"
+    case = case.given(serving__weight_bytes=size, serving__compute_bits=run.compute_bits)
+    if case.value("architecture.experts"):
+        case = case.given(serving__expert_bytes=size, serving__expert_bits=run.compute_bits)
+    if run.format == "int8" and run.compute_bits == 8:
+        case = replace(case, variant=(*case.variant, "gpu.rate_8bit=gpu.integer_8bit"))
+    return replace(case, assumed=(*case.assumed, run.note)) if run.note else case
+
+
+def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
+    """The case on the question's GPUs, or on the fewest that hold the model."""
+    if (tensor := reading.get("tensor")) is not None:
+        return _laid_out(case, (int(tensor), 1))
+    gpus = gpus_of(reading)
+    if gpus is not None:
+        layout = layout_of(gpus)
+        case = _laid_out(case, layout)
+        return case if gpus == 1 else replace(case, assumed=(*case.assumed, _one_instance(layout)))
+    if not fits:
+        return case
+    layout = fewest(case, lone)
+    if layout == (1, 1):
+        return case
+    case = _laid_out(case, layout)
+    return replace(
+        case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, the fewest that hold it")
+    )
+
+
+def _one_instance(layout: tuple[int, int]) -> str:
+    tensor, pipeline = layout
+    stages = f" and {pipeline} pipeline stages" if pipeline > 1 else ""
+    return f"one instance over all of them: {tensor} tensor ranks{stages}"
+
+
+def layout_of(gpus: int) -> tuple[int, int]:
+    """Tensor ranks within a node, and pipeline stages over nodes."""
+    if gpus <= GPUS_OF_A_NODE:
+        return gpus, 1
+    if gpus % GPUS_OF_A_NODE:
+        raise InputError(
+            f"{gpus} GPUs of one instance: expected up to {GPUS_OF_A_NODE}, or whole nodes of them",
+            "assay predict --tensor N --pipeline N takes any layout",
+        )
+    return GPUS_OF_A_NODE, gpus // GPUS_OF_A_NODE
+
+
+def _laid_out(case: Case, layout: tuple[int, int]) -> Case:
+    tensor, pipeline = layout
+    more: dict[str, int] = {"serving__tensor": tensor}
+    if pipeline > 1:
+        more["serving__pipeline"] = pipeline
+    return replace(case.given(**more), layout=layout)
+
+
+def memory(case: Case) -> Mapping[str, float]:
+    """What decides whether a model fits, in base units."""
+    names = (
+        "serving.cache_memory", "serving.one_request_memory", "serving.requests_that_fit",
+        "serving.concurrency", "serving.batch_limit", "architecture.heads", "serving.weight_memory",
+    )  # fmt: skip
+    values = case.values(*names)
+    return {
+        name: math.nan if value is None else value
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+def fewest(case: Case, lone: bool = False) -> tuple[int, int]:
+    """The smallest layout that holds the model and all its requests, else the model."""
+    enough = None
+    for layout in GROUPS:
+        sizes = memory(_laid_out(case, layout))
+        if not is_held(sizes) or sizes["architecture.heads"] % layout[0]:
+            continue
+        running = min(sizes["serving.concurrency"], sizes["serving.batch_limit"])
+        if lone or running <= sizes["serving.requests_that_fit"]:
+            return layout
+        enough = enough or layout
+    if enough is None:
+        raise InputError(
+            f"the model does not fit on {GROUPS[-1][0] * GROUPS[-1][1]} GPUs of this kind",
+            "a smaller format of weights, or GPUs with more memory",
+        )
+    return enough
+
+
+def is_held(sizes: Mapping[str, float]) -> bool:
+    """Whether the weights and one request fit."""
+    return sizes["serving.one_request_memory"] <= sizes["serving.cache_memory"]
+
+
+def training_case(reading: Reading) -> Case:
+    """The training scenario of a question, on a site that is large enough for it."""
+    assign = []
+    for slot in ("electricity_price", "rent", "gpu_price", "pue"):
+        if reading.get(slot) is not None:
+            assign.append(_VALUES[slot].format(number(reading.get(slot))))
+    if reading.get("load") is not None:
+        assign.append(f"econ.utilisation={number(reading.get('load'))}")
+    gpus = gpus_of(reading)
+    if gpus is not None:
+        nodes = max(128, math.ceil(gpus / GPUS_OF_A_NODE))
+        assign += [f"training.gpus={gpus} GPU", f"training.batch={max(128, gpus)}"]
+        if nodes > 128:
+            assign += [f"cluster.nodes={nodes} node", f"thermal.dc.feed_power={nodes * 30} kW"]
+    case = Case(TRAINING, tuple(_entries(reading, "training")), tuple(assign))
+    return replace(case, assumed=assumptions(reading, "training"))

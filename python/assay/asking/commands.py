@@ -1,0 +1,270 @@
+"""Commands that answer questions: what is run, and the line that gives the same number again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from assay.asking.text import word_set
+from assay.errors import InputError
+from assay.model.resolving.resolution import Resolution
+
+SERVING: Final = "llama3_8b_h200_serving"
+TRAINING: Final = "llama3_8b_8_h100_training"
+ASKED_VALUES: Final = word_set(
+    """serving.prompt serving.output serving.concurrency serving.slo.time_to_first_token
+    serving.slo.time_per_output_token econ.electricity.price econ.rent.price econ.gpu.price
+    thermal.dc.pue econ.serving.load econ.utilisation serving.kv_bytes"""
+)
+"""Values that questions give: where one is not used, there is no answer."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure that a command gave: its variable, its value in the unit shown, and its text."""
+
+    command: Command
+    target: str
+    meaning: str
+    value: float | None
+    unit: str
+    text: str
+    lo: float | None = None
+    hi: float | None = None
+    violated: Sequence[tuple[str, str]] = ()
+    """Names and meanings of constraints that do not hold."""
+    missing: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+class Command(Protocol):
+    """A command with its arguments."""
+
+    @property
+    def line(self) -> str:
+        """The command line, as a shell takes it."""
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """Catalog entries that it names."""
+
+    @property
+    def assign(self) -> tuple[str, ...]:
+        """Values that it gives."""
+
+    @property
+    def preset(self) -> str:
+        """The scenario that it starts from."""
+
+    def run(self) -> Result:
+        """Run it."""
+
+
+@dataclass(frozen=True)
+class Resolve:
+    """`assay resolve`: one variable in a scenario."""
+
+    target: str
+    preset: str = SERVING
+    includes: tuple[str, ...] = ()
+    assign: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+    offer: str = ""
+    options: tuple[str, ...] = ()
+    """Options that say more and change no number, such as --constraints."""
+    intervals: bool = True
+    explains: bool = False
+    """Whether the command is `assay explain`, which prints where the same value comes from."""
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        verb = "explain" if self.explains else "resolve"
+        words = ["assay", verb, self.target, *_scenario(self), *self.options]
+        return shlex.join(words if self.intervals else [*words, "--no-interval"])
+
+    def resolution(self) -> Resolution:
+        """The value with its constraints."""
+        from assay.scenario.questions.resolving import resolve
+
+        answer = resolve(
+            self.target, preset=self.preset, includes=self.includes, assign=self.assign,
+            variant=self.variant, offer=self.offer or None, intervals=self.intervals,
+        )  # fmt: skip
+        if isinstance(answer.problem, InputError):
+            raise answer.problem
+        for note in answer.notes:
+            name, separator, _ = note.partition(": not used: ")
+            if separator and name in ASKED_VALUES:
+                raise InputError(note)
+        return answer.resolution
+
+    def run(self) -> Result:
+        """Resolve it."""
+        return of_resolution(self, self.resolution())
+
+
+@dataclass(frozen=True)
+class Minimize:
+    """`assay minimize`: the best of the choices that hold every constraint."""
+
+    target: str
+    over: tuple[str, ...]
+    preset: str = SERVING
+    includes: tuple[str, ...] = ()
+    assign: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+    offer: str = ""
+    maximize: bool = False
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        words = ["assay", "minimize", self.target]
+        for text in self.over:
+            words += ["--over", text]
+        return shlex.join([*words, *_scenario(self), *(["--maximize"] if self.maximize else [])])
+
+    def run(self) -> Result:
+        """Search, and report the best point."""
+        from assay.scenario.questions.minimizing import MinimizeAnswer, minimize
+
+        answer = minimize(
+            self.target, self.over, preset=self.preset, includes=self.includes, assign=self.assign,
+            variant=self.variant, offer=self.offer or None, maximize=self.maximize, alternatives=0,
+        )  # fmt: skip
+        if not isinstance(answer, MinimizeAnswer):
+            raise InputError(f"{self.target}: {answer.problem}")
+        if answer.problem is not None:
+            raise answer.problem
+        optimum = answer.optimum
+        chosen = ", ".join(f"{name}={value:g}" for name, value in optimum.choices.items()
+                           if not isinstance(value, str))  # fmt: skip
+        result = of_resolution(self, optimum.resolution)
+        return _with_notes(result, [f"chosen: {chosen}"])
+
+
+@dataclass(frozen=True)
+class Solve:
+    """`assay solve`: the value of one variable at which another takes a given one."""
+
+    target: str
+    equal: str
+    preset: str = SERVING
+    includes: tuple[str, ...] = ()
+    assign: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+    offer: str = ""
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        words = ["assay", "solve", "--unknown", self.target, "--equal", self.equal]
+        return shlex.join([*words, *_scenario(self)])
+
+    def run(self) -> Result:
+        """Solve for it."""
+        from assay.scenario.questions.solving import SolveAnswer, solve
+
+        answer = solve(
+            [self.target], [self.equal], preset=self.preset, includes=self.includes,
+            assign=self.assign, variant=self.variant, offer=self.offer or None,
+        )  # fmt: skip
+        if answer.problem is not None:
+            raise answer.problem
+        if not isinstance(answer, SolveAnswer):
+            raise InputError(f"{self.target} has no solution")
+        from assay import stack
+
+        variable = stack.registry().variables[self.target]
+        value = answer.solution.values[self.target]
+        return Result(
+            self, self.target, variable.meaning, variable.shown(value), variable.display.text,
+            variable.figure(value).text,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`assay estimate`: a training run from a model, an accelerator, tokens and a place."""
+
+    target: str
+    model: str
+    accelerator: str
+    tokens: str
+    where: str
+    options: tuple[tuple[str, Any], ...] = ()
+    """Options of the command by their names in Python."""
+    preset: str = TRAINING
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        words = ["assay", "estimate", self.model, self.accelerator, self.tokens, self.where]
+        for name, value in self.options:
+            words.append(f"--{name.replace('_', '-')}")
+            words += (
+                [] if value is True else [f"{value:g}" if isinstance(value, float) else str(value)]
+            )
+        return shlex.join(words)
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """The model and the accelerator."""
+        return (f"models/{self.model}", f"accelerators/{self.accelerator}")
+
+    @property
+    def assign(self) -> tuple[str, ...]:
+        """Nothing beyond its options."""
+        return ()
+
+    def run(self) -> Result:
+        """Estimate it, and pick the figure."""
+        from assay.scenario.questions.estimating import estimate
+
+        answer = estimate(
+            self.model, self.accelerator, self.tokens, self.where, **dict(self.options)
+        )
+        if isinstance(answer.problem, InputError):
+            raise answer.problem
+        estimated = answer.estimate
+        for target in estimated.report.targets:
+            if target.target == self.target and target.resolution is not None:
+                return _with_notes(of_resolution(self, target.resolution), answer.notes)
+        resolution = estimated.preset.resolve(self.target)
+        return _with_notes(of_resolution(self, resolution), answer.notes)
+
+
+def of_resolution(command: Command, resolution: Resolution) -> Result:
+    """The figure of a resolved variable."""
+    variable = resolution.variable
+    value = resolution.value
+    ends = (resolution.lower, resolution.upper)
+    return Result(
+        command, variable.name, variable.meaning,
+        None if value is None else variable.shown(value), variable.display.text,
+        "" if value is None else variable.figure(value, *ends).text,
+        None if ends[0] is None else variable.shown(ends[0]),
+        None if ends[1] is None else variable.shown(ends[1]),
+        tuple((verdict.name, verdict.meaning) for verdict in resolution.violated),
+        tuple(gap.variable.name for gap in resolution.missing),
+    )  # fmt: skip
+
+
+def _with_notes(result: Result, notes: Sequence[str]) -> Result:
+    return replace(result, notes=(*result.notes, *notes))
+
+
+def _scenario(command: Any) -> list[str]:
+    """The options of a scenario: preset, entries, values and relations."""
+    words = ["--preset", command.preset]
+    for option, texts in (
+        ("--with", command.includes),
+        ("--set", command.assign),
+        ("--variant", command.variant),
+    ):
+        for text in texts:
+            words += [option, text]
+    return [*words, "--offer", command.offer] if command.offer else words

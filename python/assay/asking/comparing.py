@@ -1,0 +1,156 @@
+"""Answers of several questions at once: alternatives side by side, and a change beside its base."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from assay.asking.cases import common_provider, serving_case
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.errors import AssayError, InputError
+
+Answer = Callable[[Reading], Outcome]
+
+COMPARED: Final = (
+    "accelerator",
+    "model",
+    "format",
+    "finance",
+    "place",
+    "engine",
+    "offer",
+    "gpus",
+    "site",
+)
+"""Slots whose values are alternatives where a question has several."""
+_TRIED: Final = ("l4", "l40s", "a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm")
+"""Accelerators that "the cheapest GPU" is looked for among: one provider rents out all of them."""
+_PROVIDER: Final = "aws"
+_DRIVERS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("electricity_price", r"electricity|(?:power|energy) (?:price|cost|bill|tariff)s?|kwh", "econ.electricity.price"),
+    ("rent", r"\brents?\b|rental|hourly (?:price|rate)|cloud price", "econ.rent.price"),
+    ("gpu_price", r"(?:gpu|card|hardware)s?\s*(?:prices?|costs?|get|become|were|are)|capex", "econ.gpu.price"),
+    ("load", r"utili[sz]ation|\bload\b", "econ.serving.load"),
+    ("pue", r"\bpue\b", "thermal.dc.pue"),
+)  # fmt: skip
+"""What a change may be of: the slot, the words for it, and the variable that has its base."""
+_UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
+"""Base units in the slot's unit: a kWh in joules, an hour in seconds."""
+
+
+def alternatives(reading: Reading) -> str:
+    """The slot that a question gives several values of; empty where there is none."""
+    return next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
+
+
+def compare(reading: Reading, slot: str, answer: Answer, more_is_better: bool) -> Outcome:
+    """The same question for each alternative, and the best of them."""
+    names = reading.values(slot)
+    rented = reading.get("finance") == "rent" and not reading.slots & {"provider", "rent"}
+    if slot == "accelerator" and rented and (provider := common_provider(names)) is not None:
+        # Prices of one comparison are those of one provider.
+        outcome = compare(reading.with_values({"provider": provider}), slot, answer, more_is_better)
+        return replace(outcome, assumed=(f"rented at {provider}, on demand", *outcome.assumed))
+    outcomes: dict[str, Outcome] = {}
+    reasons = {}
+    for name in names:
+        try:
+            outcomes[str(name)] = answer(
+                replace(reading.with_values({slot: name}), points_only=True)
+            )
+        except AssayError as error:
+            reasons[str(name)] = error.message
+    return _best(outcomes, reasons, more_is_better)
+
+
+def cheapest_accelerator(reading: Reading, answer: Answer) -> Outcome:
+    """The accelerator with the least of a figure, among those that one provider rents out."""
+    outcomes, reasons = {}, {}
+    for name in _TRIED:
+        changed = reading.with_values({"accelerator": name, "provider": _PROVIDER})
+        try:
+            outcomes[name] = answer(replace(changed, points_only=True))
+        except AssayError as error:
+            reasons[name] = error.message
+    outcome = _best(outcomes, reasons, more_is_better=False)
+    return replace(
+        outcome,
+        assumed=(f"GPUs that {_PROVIDER} rents out, at its prices on demand", *outcome.assumed),
+    )
+
+
+def _best(
+    outcomes: Mapping[str, Outcome], reasons: Mapping[str, str], more_is_better: bool
+) -> Outcome:
+    if not outcomes:
+        name, reason = next(iter(reasons.items()))
+        raise InputError(f"{name}: {reason}")
+    ordered = sorted(
+        outcomes, key=lambda name: (outcomes[name].number[0] or 0.0) * (-1 if more_is_better else 1)
+    )
+    first = outcomes[ordered[0]]
+    rows = [(name, outcomes[name].text) for name in ordered]
+    rows += [(name, f"no answer: {reason}") for name, reason in reasons.items()]
+    ratio = None
+    text = f"{ordered[0]}: {first.text}"
+    if len(ordered) > 1:
+        ends = (first.number[0] or 0.0, outcomes[ordered[1]].number[0] or 0.0)
+        ratio = max(ends) / min(ends) if min(ends) > 0 else None
+        text = f"{ordered[0]}, by {ratio:.3g} times: {first.text}" if ratio else text
+    assumed = dict.fromkeys(line for name in ordered for line in outcomes[name].assumed)
+    verdicts = [outcomes[name].verdict for name in ordered]
+    if any(verdicts):
+        text = "; ".join(outcomes[name].text for name in outcomes)
+    return replace(
+        first, text=text, choice="" if any(verdicts) else ordered[0], ratio=ratio, rows=rows,
+        commands=tuple(outcomes[name].result.command for name in outcomes), assumed=tuple(assumed),
+        verdict="",
+    )  # fmt: skip
+
+
+def driver(reading: Reading) -> tuple[str, str] | None:
+    """The slot and the variable that a change of the question is about."""
+    given = [slot for slot, _, _ in _DRIVERS if slot in reading.slots]
+    for slot, words, variable in _DRIVERS:
+        if slot in given or (not given and re.search(words, reading.text)):
+            return slot, variable
+    if "factor" in reading.slots and "accelerator" in reading.slots:
+        return "gpu_price", "econ.gpu.price"
+    return None
+
+
+def driver_words() -> str:
+    """The words for what may change, as an expression."""
+    return "|".join(words for _, words, _ in _DRIVERS)
+
+
+def what_if(reading: Reading, answer: Answer) -> Outcome:
+    """The figure with a change beside the figure without it."""
+    found_driver = driver(reading)
+    if found_driver is None:
+        raise InputError("a change of what?", 'such as "if electricity doubles"')
+    slot, variable = found_driver
+    base: dict[str, Any] = {"factor": None, slot: None}
+    if slot == "rent":
+        base["finance"] = "rent"
+    before = replace(reading.with_values(base), points_only=True)
+    value = reading.get(slot)
+    if value is None:
+        now = serving_case(before).value(variable)
+        if now is None:
+            raise InputError(f"{variable} has no value to change")
+        value = now * _UNITS.get(slot, 1.0) * float(reading.get("factor"))
+    after = before.with_values({slot: value})
+    old, new = answer(before), answer(after)
+    numbers = (old.number[0] or 0.0, new.number[0] or 0.0)
+    ratio = numbers[1] / numbers[0] if numbers[0] else None
+    change = f" ({ratio - 1:+.1%})" if ratio is not None else ""
+    return replace(
+        new, text=f"{new.text}{change}; before: {old.result.text}", ratio=ratio,
+        commands=(new.result.command, old.result.command),
+        rows=[("with the change", new.text), ("without", old.text)],
+        assumed=tuple(dict.fromkeys((*new.assumed, *old.assumed))),
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Answers that are figures of a place, an accelerator or a model, not of a workload."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from assay.asking.cases import (
+    RENT,
+    Case,
+    accelerator_of,
+    assumptions,
+    offer_of,
+    serving_case,
+    training_case,
+)
+from assay.asking.commands import SERVING, TRAINING, Solve
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.catalog import offers
+from assay.errors import InputError
+
+_FLEETS: Final = ("google", "meta", "microsoft", "aws")
+_HOUR: Final = 3600.0
+
+
+def _of(case: Case, target: str, *, intervals: bool = False) -> Outcome:
+    result = case.resolve(target, intervals=intervals).run()
+    if result.value is None:
+        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+
+
+def pue(reading: Reading) -> Outcome:
+    """PUE of a climate or of an operator's fleet."""
+    provider = reading.get("provider")
+    if provider is not None and provider not in _FLEETS:
+        raise InputError(f"the catalog has no PUE of {provider}", "assay catalog list sites")
+    site = reading.get("site") if provider is None else f"{provider}_fleet"
+    case = Case(TRAINING, () if site is None else (f"sites/{site}",))
+    outcome = _of(case, "thermal.dc.pue")
+    assumed = () if site else ("a site in a temperate climate with cooling towers",)
+    return Outcome(outcome.text, outcome.result, assumed=assumed)
+
+
+def electricity(reading: Reading) -> Outcome:
+    """The price of electricity in a place."""
+    place = reading.get("place", "us_virginia")
+    outcome = _of(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
+    assumed = () if "place" in reading.slots else ("in us_virginia",)
+    return Outcome(outcome.text, outcome.result, assumed=assumed)
+
+
+def carbon_intensity(reading: Reading) -> Outcome:
+    """The carbon intensity of the grid of a place."""
+    return _of(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
+
+
+def gpu_price(reading: Reading) -> Outcome:
+    """What a GPU costs to buy."""
+    return _of(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), "econ.gpu.price")
+
+
+def rent(reading: Reading) -> Outcome:
+    """What a GPU costs by the hour, at a provider or at the price of its entry."""
+    accelerator = accelerator_of(reading)
+    case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=offer_of(reading))
+    outcome = _of(case, RENT)
+    usual = offers.usual(accelerator)
+    if case.offer or usual is None:
+        return outcome
+    return Outcome(outcome.text, outcome.result, assumed=(f"its usual offer, {usual.name}",))
+
+
+def owned_hour(reading: Reading) -> Outcome:
+    """What an owned GPU costs by the hour of use."""
+    case = training_case(reading.with_values({"finance": None}))
+    outcome = _of(case.with_entries("finance/owned"), "econ.gpu.owned_rate")
+    assumed = [line for line in assumptions(reading, "training") if not line.startswith("model")]
+    used = case.value("econ.utilisation")
+    assumed.append(f"used {used:.0%} of the time" if used is not None else "")
+    return Outcome(outcome.text, outcome.result, assumed=tuple(filter(None, assumed)))
+
+
+def parameters(reading: Reading) -> Outcome:
+    """Weights of a model, those of a token where it has experts."""
+    name = (
+        "architecture.active_parameters" if "active" in reading.rest else "architecture.parameters"
+    )
+    return _of(serving_case(reading, fits=False), name)
+
+
+def break_even(reading: Reading) -> Outcome:
+    """The utilization at which an owned GPU costs as much as a rented one."""
+    case = serving_case(
+        reading.with_values(
+            {"finance": None, "load": None, "model": None, "rent": None, "provider": None}
+        )
+    )
+    price = reading.get("rent")
+    if price is None:
+        rented = replace(case.with_entries("finance/rented"), offer=offer_of(reading))
+        price = (rented.value(RENT) or math.nan) * _HOUR
+    power = (case.value("econ.gpu.power_rate") or 0.0) * _HOUR
+    if not price > power:
+        raise InputError(f"a rent of {price:.3g} USD/h is below the electricity of {power:.3g}")
+    command = Solve(
+        "econ.utilisation", f"econ.gpu.owned_rate={price - power:.6g} USD/(h*GPU)", case.preset,
+        case.includes, tuple(case.assign),
+    )  # fmt: skip
+    result = command.run()
+    assumed = [f"rent {price:.4g} USD/h, less electricity of {power:.3g}"]
+    assumed += [line for line in case.assumed if not line.startswith("model")]
+    text = f"break-even at {result.text} utilization of an owned {accelerator_of(reading)}"
+    return Outcome(text, result, assumed=tuple(assumed))

@@ -1,0 +1,1 @@
+"""What a question may ask for: tables of intents, an entry each."""

@@ -1,0 +1,73 @@
+"""Questions about energy, emissions and water of tokens."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking import serving, training
+from assay.asking.intents.intent import RESOLVE, SERVED, TRAIN, Intent, intent
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="efficiency",
+        workload="serving",
+        cue=(
+            r"tokens? (?:per|/|a) ?(?:watt|joule|kwh|wh)",
+            r"per watt",
+            r"efficien(?:t|cy)",
+            r"perf(?:ormance)?/watt",
+        ),
+        answer=serving.efficiency,
+        slots=f"{SERVED} site place",
+        nearest=RESOLVE.format("econ.energy.per_output_token"),
+        words="watt joule energy efficient efficiency power kwh second",
+    ),
+    intent(
+        name="emissions",
+        workload="serving",
+        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
+        answer=serving.emissions,
+        slots=f"{SERVED} place site load pue",
+        nearest=RESOLVE.format("carbon.per_output_token"),
+        words="output million emit grams footprint",
+    ),
+    intent(
+        name="water",
+        workload="serving",
+        cue=(r"\bwater\b", r"lit(?:er|re)s?"),
+        answer=serving.water,
+        slots=f"{SERVED} place site load",
+        nearest=RESOLVE.format("carbon.water.per_output_token"),
+        words="output million use uses usage consumption liters litres consume",
+    ),
+    intent(
+        name="energy",
+        workload="serving",
+        cue=(r"\benergy\b", r"joules?\b", r"\bk?wh\b"),
+        answer=serving.energy,
+        slots=f"{SERVED} place site load pue",
+        nearest=RESOLVE.format("econ.energy.per_output_token"),
+        lacks="factor electricity_price",
+        words="output million use uses consumption consume consumed usage kwh wh",
+    ),
+    intent(
+        name="node-power",
+        cue=(r"\bpower\b", r"\bk?watts?\b", r"\bkw\b"),
+        answer=training.power,
+        slots="node nodes",
+        nearest=TRAIN.format("cluster.node.power"),
+        needs="node",
+        words="draw draws consume consumption kw watts use uses",
+    ),
+    intent(
+        name="power",
+        workload="serving",
+        cue=(r"\bpower\b", r"\bk?watts?\b", r"\bkw\b"),
+        answer=serving.power,
+        slots=f"{SERVED} site place load",
+        nearest=RESOLVE.format("econ.serving.dc_power"),
+        needs="model",
+        lacks="factor electricity_price",
+        words="draw draws consume consumption kw watts use uses deployment",
+    ),
+)

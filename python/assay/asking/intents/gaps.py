@@ -1,0 +1,42 @@
+"""Questions that no equation answers: refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking.intents.intent import ESTIMATE, TRAIN, Intent, intent
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="rl",
+        cue=(r"\brl\b", r"rlhf", r"\bgrpo\b", r"\bppo\b", r"\bdpo\b", r"reinforcement"),
+        answer=None,
+        slots="",
+        nearest="no equation of RL, in which generation and training alternate; the training part: "
+        + ESTIMATE,
+    ),
+    intent(
+        name="preemption",
+        cue=(r"pre[ -]?empt(?:ion|ions|ed|s)?\b", r"evict(?:ion|ed|s)?\b"),
+        answer=None,
+        slots="",
+        nearest="no equation of pre-emption by a provider; interruptions by failures: "
+        + TRAIN.format("cluster.run.interruptions"),
+    ),
+    intent(
+        name="quality",
+        cue=(
+            r"accuracy",
+            r"accurate",
+            r"quality",
+            r"perplexity",
+            r"smarter",
+            r"intelligen\w+",
+            r"benchmark score",
+            r"mmlu",
+        ),
+        answer=None,
+        slots="",
+        nearest="no equation of answers' quality; perplexity of weight formats: assay perplexity --help",
+    ),
+)

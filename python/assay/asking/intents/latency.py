@@ -1,0 +1,115 @@
+"""Questions about what limits serving, and its latency."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking import serving
+from assay.asking.intents.intent import LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="limit",
+        cue=(
+            r"\blimit(?:s|ed|ing)?\b",
+            r"bottleneck",
+            r"bound by",
+            r"what bounds",
+            r"\bmemory[ -]bound",
+            r"compute[ -]bound",
+            r"what slows",
+            r"held back",
+            r"holds? .* back",
+        ),
+        answer=serving.limit,
+        slots=SERVED,
+        nearest="assay predict --model {model} --gpu {accelerator}",
+        lacks="rate ttft_limit tpot_limit",
+        words="prefill bound decode step batch main factor performance speed throughput",
+    ),
+    intent(
+        name="load",
+        cue=(*LATENCY, r"how long", r"wait"),
+        answer=serving.load,
+        slots=(
+            "model accelerator gpus tensor format kv_format engine native prompt output rate "
+            "percentile prefix_hits ttft_limit tpot_limit"
+        ),
+        nearest=LOAD,
+        needs="rate",
+        words=(
+            "latency latencies ttft tpot itl e2e end response first p99 arrive arrival "
+            "arrives poisson traffic long wait request requests users see"
+        ),
+    ),
+    intent(
+        name="capacity",
+        workload="serving",
+        cue=(
+            r"\brate\b",
+            r"requests? (?:per|a|/) ?(?:second|s|sec|minute)\b",
+            r"\brps\b",
+            r"\bqps\b",
+            r"req/s",
+            r"saturat\w+",
+            r"sustain(?:ed|s)?",
+            r"max(?:imum)? (?:load|traffic)",
+        ),
+        answer=serving.capacity,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.request_rate"),
+        lacks="rate concurrency",
+        words=(
+            "request requests second s req sustain sustained handle maximum max highest "
+            "many traffic peak"
+        ),
+        more_is_better=True,
+    ),
+    intent(
+        name="ttft",
+        workload="serving",
+        cue=(
+            r"\bttft\b",
+            r"time[ -]to[ -]first[ -]token",
+            r"first[ -]token",
+            r"prefill time",
+            r"how long .* (?:prefill|prompt)",
+        ),
+        answer=serving.ttft,
+        slots=f"{SERVED} prefix_hits",
+        nearest=RESOLVE.format("serving.time_to_first_token"),
+        lacks="rate",
+        words="first latency prefill long prompt processing prefix caching effect median",
+    ),
+    intent(
+        name="tpot",
+        workload="serving",
+        cue=(
+            r"\btpot\b",
+            r"\bitl\b",
+            r"time[ -]per[ -](?:output[ -])?token",
+            r"inter[ -]token",
+            r"ms (?:per|/) ?token",
+            r"latency per (?:output )?token",
+            r"decode latency",
+            r"milliseconds per",
+        ),
+        answer=serving.tpot,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.time_per_output_token"),
+        lacks="rate",
+        words="output latency ms inter between milliseconds",
+    ),
+    intent(
+        name="request-cost",
+        cue=(
+            r"(?:cost|price)s?\b.*\b(?:request|query|call|answer|conversation|message)\b",
+            r"\b(?:request|query|call)\b.*\b(?:cost|price)",
+        ),
+        answer=serving.request_cost,
+        slots=f"{SERVED} {MONEY}",
+        nearest=RESOLVE.format("econ.cost.per_request"),
+        lacks="rate factor",
+        words="request query call answer message conversation price costs cost average single",
+    ),
+)

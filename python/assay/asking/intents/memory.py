@@ -1,0 +1,127 @@
+"""Questions about the memory of serving: what fits, and how many GPUs hold it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking import facts, serving
+from assay.asking.intents.intent import COUNTING, LOAD, RESOLVE, SERVED, Intent, intent
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="kv",
+        cue=(r"\bkv\b", r"key[ -]value", r"kv[ -]?cache"),
+        answer=serving.kv_cache,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.kv.request_memory"),
+        words="cache big large gb gib bytes mb kb vram needed context",
+    ),
+    intent(
+        name="weights",
+        cue=(
+            r"\bweights?\b",
+            r"checkpoint size",
+            r"model size",
+            r"how (?:big|large) is",
+            r"(?:memory|vram) (?:for|of|does|do|is|needed)",
+            r"how much (?:vram|memory)",
+        ),
+        answer=serving.weights,
+        slots="model format native gpus tensor accelerator",
+        nearest=RESOLVE.format("serving.weight_memory"),
+        needs="model",
+        lacks="concurrency context prompt",
+        words="vram gb gib big large bytes alone load disk ram",
+    ),
+    intent(
+        name="parameters",
+        cue=(r"parameters?\b", r"params\b"),
+        answer=facts.parameters,
+        slots="model",
+        nearest=RESOLVE.format("architecture.parameters"),
+        needs="model",
+        words="active total weights billion",
+    ),
+    intent(
+        name="users",
+        cue=(
+            r"how many .*\b(?:users?|requests?|conversations?|sessions?|sequences?|chats?|customers?"
+            r"|streams?|people)\b",
+            r"concurrent",
+            r"concurrency",
+            r"users? at once",
+            r"max(?:imum)? batch",
+            r"largest batch",
+        ),
+        answer=serving.users,
+        slots=f"{SERVED} ttft_limit tpot_limit",
+        nearest=RESOLVE.format("serving.kv.max_concurrency"),
+        lacks="rate",
+        words=(
+            "users user requests request conversations sessions sequences chats customers "
+            "streams people once concurrent simultaneous simultaneously fit fits support "
+            "supports handle handles batch maximum max largest"
+        ),
+    ),
+    intent(
+        name="replicas",
+        cue=(*COUNTING, r"gpus\b", r"nodes\b"),
+        answer=serving.replicas,
+        slots=f"{SERVED} rate ttft_limit tpot_limit per_replica",
+        nearest=LOAD,
+        needs="rate",
+        words=(
+            "nodes replicas replica instances servers slo handle support traffic meet limit "
+            "within requests keep"
+        ),
+    ),
+    intent(
+        name="speed-gpus",
+        cue=(*COUNTING,),
+        answer=serving.speed_gpus,
+        slots=f"{SERVED} speed",
+        nearest=RESOLVE.format("serving.throughput"),
+        needs="speed",
+        words="nodes replicas handle reach",
+    ),
+    intent(
+        name="fewest",
+        workload="serving",
+        cue=(
+            r"\b(?:min|minimum|minimal|fewest|smallest|least)\b",
+            r"how many (?:gpus|cards|\ue001+)s?\b",
+        ),
+        answer=serving.fewest_gpus,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.kv.max_concurrency"),
+        needs="model",
+        lacks="rate gpus tokens",
+        words="hold holds fit fits load loads host nodes required",
+    ),
+    intent(
+        name="fit",
+        workload="serving",
+        cue=(
+            r"\bfits?\b",
+            r"can (?:i|we|you|it|one) (?:run|load|serve|host|use|deploy)",
+            r"enough\b",
+            r"big enough",
+            r"possible to (?:run|load|serve)",
+            r"\boom\b",
+            r"out of memory",
+            r"\bdo(?:es)? .* (?:run|work) on",
+            r"\bis .* able to (?:run|hold)",
+            r"\bhold\b",
+            r"will .* run on",
+        ),
+        answer=serving.fit,
+        slots=SERVED,
+        nearest=(
+            "assay resolve serving.kv.max_concurrency --constraints --preset "
+            "llama3_8b_h200_serving{entries}"
+        ),
+        needs="model",
+        lacks="rate tokens",
+        words="big fits load work works able hold holds vram gb run",
+    ),
+)

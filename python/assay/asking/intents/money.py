@@ -1,0 +1,68 @@
+"""Questions about money, and about speed where nothing else is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking import facts, serving
+from assay.asking.intents.intent import COST, LATENCY, MONEY, RESOLVE, SERVED, Intent, intent
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="rent",
+        cue=(*COST, r"\brent", r"hourly", r"how much"),
+        answer=facts.rent,
+        slots="accelerator provider finance",
+        nearest=RESOLVE.format("econ.rent.price"),
+        needs="accelerator",
+        lacks="model tokens load factor rent concurrency electricity_price pue place",
+        words="hourly charge charges cloud",
+    ),
+    intent(
+        name="cost",
+        workload="serving",
+        cue=(*COST, r"how much", r"should i"),
+        answer=serving.cost,
+        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit",
+        nearest=RESOLVE.format("econ.cost.per_output_token"),
+        words=(
+            "output input cached million pay hourly per user electricity power effect run m "
+            "month spot serving cloud instances"
+        ),
+    ),
+    intent(
+        name="throughput",
+        workload="serving",
+        cue=(
+            r"throughput",
+            r"tokens? (?:per|a|/) ?(?:second|s|sec)\b",
+            r"tok/s",
+            r"\btps\b",
+            r"how fast",
+            r"fast(?:er|est)?\b",
+            r"speed",
+            r"quick(?:er|est)?",
+            r"slow(?:er)?\b",
+            r"performance",
+            r"better",
+            r"output rate",
+            r"generation rate",
+        ),
+        answer=serving.throughput,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.throughput"),
+        lacks="rate speed",
+        words="output second s tok higher highest best better fast user see",
+        more_is_better=True,
+    ),
+    intent(
+        name="latency",
+        workload="serving",
+        cue=(*LATENCY, r"how long"),
+        answer=serving.end_to_end,
+        slots=SERVED,
+        nearest=RESOLVE.format("serving.end_to_end_time"),
+        lacks="rate",
+        words="request response end long latency answer whole finish",
+    ),
+)

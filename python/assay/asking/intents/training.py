@@ -1,0 +1,158 @@
+"""Questions about a training run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.asking import training
+from assay.asking.intents.intent import (
+    COST,
+    COUNTING,
+    ESTIMATE,
+    PAID_RUN,
+    RUN,
+    TRAIN,
+    Intent,
+    intent,
+)
+
+INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="checkpoint",
+        cue=(r"check[ -]?point(?:ing|s)?",),
+        answer=training.checkpoint,
+        slots=RUN,
+        nearest=TRAIN.format("cluster.checkpoint.time"),
+        words=(
+            "long time interval often size big large write save saving writing best optimal "
+            "restore store storage gb tb"
+        ),
+    ),
+    intent(
+        name="failures",
+        cue=(
+            r"\bfail(?:s|ures?|ing)?\b",
+            r"mtbf",
+            r"interrupt(?:ions?|ed|s)?\b",
+            r"crash(?:es)?",
+            r"break(?:s|down)?\b",
+            r"outages?",
+            r"go(?:es)? down",
+            r"mean time between",
+        ),
+        answer=training.failures,
+        slots=RUN,
+        nearest=TRAIN.format("cluster.job.mtbf"),
+        words="often expect between many training train trained hardware rate long",
+    ),
+    intent(
+        name="gpus",
+        workload="training",
+        cue=(*COUNTING, r"gpus\b", r"how large", r"size"),
+        answer=training.gpus,
+        slots=RUN,
+        nearest=ESTIMATE,
+        needs="tokens",
+        lacks="gpus",
+        words="nodes servers finish done complete large big",
+    ),
+    intent(
+        name="gpu-hours",
+        workload="training",
+        cue=(r"gpu[ -]?hours?",),
+        answer=training.gpu_hours,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="many",
+    ),
+    intent(
+        name="mfu",
+        cue=(r"\bmfu\b", r"model flops? utili[sz]ation"),
+        answer=training.mfu,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="flops utilization high",
+    ),
+    intent(
+        name="emissions",
+        workload="training",
+        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
+        answer=training.emissions,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="emit tons tonnes produce cause climate",
+    ),
+    intent(
+        name="energy",
+        workload="training",
+        cue=(
+            r"\benergy\b",
+            r"\b[kmg]wh\b",
+            r"electricity (?:use|used|consumption|needed)",
+            r"how much electricity",
+        ),
+        answer=training.energy,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="consume consumed consumption mwh gwh kwh use uses electricity",
+    ),
+    intent(
+        name="power",
+        workload="training",
+        cue=(r"\bpower\b", r"\b[kmg]?watts?\b", r"\b[km]w\b"),
+        answer=training.power,
+        slots="model accelerator gpus nodes node",
+        nearest=TRAIN.format("econ.job.dc_power"),
+        lacks="factor",
+        words="draw draws drawn consume consumption kw mw",
+    ),
+    intent(
+        name="training-throughput",
+        workload="training",
+        cue=(
+            r"tokens? (?:per|a|/) ?(?:second|s|sec|day)\b",
+            r"tok/s",
+            r"throughput",
+            r"how fast",
+            r"fast(?:er|est)",
+            r"speed",
+            r"quick(?:er|est)?",
+        ),
+        answer=training.throughput,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="second s tok fast",
+        more_is_better=True,
+    ),
+    intent(
+        name="duration",
+        workload="training",
+        cue=(
+            r"how long",
+            r"how many (?:days|weeks|hours|months)",
+            r"\bdays\b",
+            r"\bweeks\b",
+            r"time to train",
+            r"duration",
+            r"when (?:is|will)",
+            r"how quickly",
+            r"long(?:er)?\b",
+            r"finish",
+        ),
+        answer=training.duration,
+        slots=RUN,
+        nearest=ESTIMATE,
+        lacks="days",
+        words="finish done complete last epoch take hours",
+    ),
+    intent(
+        name="train-cost",
+        workload="training",
+        cue=(*COST, r"how much\b"),
+        answer=training.cost,
+        slots=PAID_RUN,
+        nearest=ESTIMATE,
+        lacks="factor",
+        words="budget electricity power spend total whole run",
+    ),
+)

@@ -1,0 +1,213 @@
+"""Names in a question: entries of the catalog by every spelling, and near-misses of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from assay.asking.text import tokens
+from assay.catalog import engines, entries
+from assay.catalog.entries import normalize_name
+
+_FOLDER: Final = files("assay.catalog").joinpath("data")
+_NEAR: Final = 0.74
+"""Likeness of spellings, by difflib, from which one is suggested: one letter of four differs."""
+_GROUPS: Final = (("model", "models"), ("accelerator", "accelerators"), ("node", "nodes"))
+_LONGEST_NAME: Final = 7
+"""Parts of the longest name."""
+_MODEL: Final = re.compile(
+    r"(?P<family>[a-z]+(?:-[a-z]+)*?)-?(?P<version>\d+(?:\.\d+)?)?-(?P<size>(?:\d+x)?[\d.]+[bm])(?:-a\d+b)?"
+)
+_SIZE: Final = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[bm]")
+_SUFFIXES: Final = ("instruct", "chat", "base", "it", "hf", "pt")
+"""Endings of checkpoints that share the shapes of their base."""
+_FAMILIES: Final = ("llama", "qwen", "gemma", "mistral", "gpt-oss", "olmo", "pythia", "opt")
+"""Families that a bare size is read as, the first that has it."""
+_NO_NAME_STARTS: Final = frozenset(("a", "an", "the", "on", "in", "of", "at", "for", "to", "is"))
+_PLACES: Final = {
+    "uk": "united_kingdom", "greatbritain": "united_kingdom", "britain": "united_kingdom",
+    "usa": "us_average", "unitedstates": "us_average", "eu": "european_union", "korea": "south_korea",
+    "europe": "european_union",
+}  # fmt: skip
+_SITES: Final = {
+    "hotclimate": "hot_dry_evaporative", "hotdryclimate": "hot_dry_evaporative",
+    "desert": "hot_dry_evaporative", "hotplace": "hot_dry_evaporative",
+    "hotregion": "hot_dry_evaporative", "hotdesert": "hot_dry_evaporative",
+    "coldclimate": "nordic_dry", "nordicclimate": "nordic_dry", "nordics": "nordic_dry",
+    "temperateclimate": "temperate_evaporative", "averagedatacenter": "average",
+    "averagedatacentre": "average", "averagesite": "average",
+}  # fmt: skip
+_ENGINES: Final = {"tensorrtllm": "trtllm", "tensorrt": "trtllm", "trt": "trtllm"}
+_PROVIDERS: Final = {
+    "amazon": "aws", "lambdalabs": "lambda", "lambdacloud": "lambda", "facebook": "meta",
+    "gcp": "google", "googlecloud": "google", "azure": "microsoft",
+}  # fmt: skip
+_FLEETS: Final = ("google", "meta", "microsoft", "aws", "lambda")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a spelling stands for: an entry of a slot, and whether the spelling leaves some of it open."""
+
+    slot: str
+    entry: str
+    is_short: bool = False
+
+
+@cache
+def spellings() -> dict[str, Name]:
+    """Names by spelling; the first keeps it, so whole names come before short ones."""
+    known: dict[str, Name] = {}
+    for spelling, name in (*_whole_names(), *_short_models()):
+        known.setdefault(normalize_name(spelling), name)
+    for text in [text for text in known if (text.isdigit() and len(text) != 4) or len(text) < 2]:
+        # A bare number is a quantity; "4090" is a name nevertheless.
+        del known[text]
+    # Who says "Llama 70B" today means the newest model of that size.
+    newest: dict[str, Name] = {}
+    for text, name in _short_models():
+        if name.is_short and text.startswith("llama"):
+            newest.setdefault(normalize_name(text), name)
+    return {**known, **newest}
+
+
+def _whole_names() -> Iterator[tuple[str, Name]]:
+    for slot, group in _GROUPS:
+        for name in entries.names(group):
+            data = json.loads(_FOLDER.joinpath(group, f"{name}.json").read_text("utf-8"))
+            for spelling in (name, str(data.get("title", name)), *data.get("aliases", ())):
+                yield spelling.rpartition("/")[2], Name(slot, name)
+                yield spelling.removeprefix("NVIDIA ").removeprefix("AMD "), Name(slot, name)
+    for place in dict.fromkeys((*entries.names("grids"), *entries.names("tariffs"))):
+        yield place, Name("place", place)
+        yield place.removeprefix("us_"), Name("place", place)
+    for table, slot in (
+        (_PLACES, "place"), (_SITES, "site"), (_ENGINES, "engine"), (_PROVIDERS, "provider"),
+    ):  # fmt: skip
+        for spelling, entry_name in table.items():
+            yield spelling, Name(slot, entry_name)
+    for engine in (*engines.names(), "assay"):
+        yield engine, Name("engine", engine)
+    for provider in (*_FLEETS, *_renting_providers()):
+        yield provider, Name("provider", provider)
+
+
+def _renting_providers() -> Iterator[str]:
+    """Providers of the offers in the catalog."""
+    for group in ("rents", "prices"):
+        for name in entries.names(group):
+            provider = str(entries.read(group, name).facts.get("offer", "")).partition(":")[0]
+            if provider and provider != "market":
+                yield provider
+
+
+@cache
+def _short_models() -> tuple[tuple[str, Name], ...]:
+    """Family and size without a version, or with the first part of it: the newest has it."""
+    parsed = [
+        (match, name) for name in entries.names("models") if (match := _MODEL.fullmatch(name))
+    ]
+    parsed.sort(key=lambda pair: -float(pair[0]["version"] or 0))
+    shorts = []
+    for match, name in parsed:
+        version = (match["version"] or "").partition(".")[0]
+        shorts.append(
+            (f"{match['family']}{match['version'] or ''}{match['size']}", Name("model", name))
+        )
+        shorts.append((f"{match['family']}{version}{match['size']}", Name("model", name, True)))
+        shorts.append((f"{match['family']}{match['size']}", Name("model", name, True)))
+    return tuple(shorts)
+
+
+@cache
+def _by_size() -> dict[str, str]:
+    """The model that a bare size stands for."""
+    known: dict[str, str] = {}
+    short: dict[str, Name] = {}
+    for text, name in _short_models():
+        short.setdefault(text, name)
+    sizes = [match["size"] for name in entries.names("models") if (match := _MODEL.fullmatch(name))]
+    for family in _FAMILIES:
+        for size in sizes:
+            model = short.get(f"{family}{size}")
+            if model is not None:
+                known.setdefault(size, model.entry)
+    for size in sizes:
+        for text, name in short.items():
+            if text.endswith(size) and not text[: -len(size)][-1:].isdigit():
+                known.setdefault(size, name.entry)
+    return known
+
+
+@cache
+def title(slot: str, entry: str) -> str:
+    """What an entry is called."""
+    group = dict(_GROUPS).get(slot)
+    if group is None or entry not in entries.names(group):
+        return entry.replace("_", " ")
+    data = json.loads(_FOLDER.joinpath(group, f"{entry}.json").read_text("utf-8"))
+    return str(data.get("title", entry))
+
+
+def named(text: str) -> list[tuple[int, int, Name]]:
+    """The names in a text with where they stand, the longest at each place."""
+    parts = tokens(text)
+    result, at = [], 0
+    while at < len(parts):
+        match = _longest(parts[at : at + _LONGEST_NAME])
+        if match is None:
+            at += 1
+            continue
+        length, name = match
+        result.append((parts[at][1], parts[at + length - 1][2], name))
+        at += length
+    return result
+
+
+def _longest(parts: Sequence[tuple[str, int, int]]) -> tuple[int, Name] | None:
+    if parts[0][0] in _NO_NAME_STARTS:
+        return None
+    known = spellings()
+    for length in range(len(parts), 0, -1):
+        spelling = "".join(part for part, _, _ in parts[:length])
+        for tried in (spelling, spelling.removesuffix("s")):
+            if tried in known:
+                following = parts[length][0] if length < len(parts) else ""
+                extra = following in _SUFFIXES and known[tried].slot == "model"
+                return length + extra, known[tried]
+    return None
+
+
+def bare_sizes(text: str) -> list[tuple[int, int, Name]]:
+    """Sizes that stand for a model, such as "70b"."""
+    by_size = _by_size()
+    return [
+        (start, end, Name("model", by_size[part], True))
+        for part, start, end in tokens(text)
+        if _SIZE.fullmatch(part) and part in by_size
+    ]
+
+
+def near(text: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """Entries whose names are near to words of a question that nothing explains."""
+    parts = [part for part, _, _ in tokens(text)]
+    suggestions: dict[str, list[str]] = {}
+    for word in words:
+        pieces = [part for part, _, _ in tokens(word)]
+        if not pieces or len(word) < 3 or not any(letter.isalpha() for letter in word):
+            continue
+        tried = []
+        for start in (place for place, part in enumerate(parts) if part == pieces[0]):
+            tried += ["".join(parts[start : start + length]) for length in (4, 3, 2, 1)]
+        for spelling in tried:
+            close = difflib.get_close_matches(spelling, spellings(), n=4, cutoff=_NEAR)
+            if close:
+                suggestions[word] = list(dict.fromkeys(spellings()[c].entry for c in close))[:3]
+                break
+    return suggestions

@@ -1,0 +1,135 @@
+"""What a question says: the names and numbers in it, by slot, and the words around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from assay.asking.names import Name, bare_sizes, named
+from assay.asking.quantities import PATTERNS
+from assay.asking.text import MASKS, masked, normalized, word_set, words
+
+FILLER: Final = word_set(
+    """a an the of on in at for to by with from is are was were be been being does do did it its
+    this that these those my our we i you your they them what which how when where who and or as
+    can could would should will shall may might if me show tell so give please under using use
+    used one ones per during while there has have had having get gets got take takes took need
+    needs needed require requires required see sees into than then each every any some all much
+    many more most only just about around approximately roughly currently today now want wants
+    like know let say such between across over through up out off not no yes whether also still
+    really actually exactly hello hi hey thanks thank am us ok okay i'm set go goes going put
+    make makes possible possibly enough without versus vs against compared compare comparison
+    difference instead rather same both either"""
+)
+"""Words that carry no meaning here."""
+COMMON: Final = word_set(
+    """gpu gpus card cards accelerator accelerators model models llm llms system machine machines
+    setup deployment run running runs inference serve serving served serves server deploy
+    deployed host hosting use using workload job jobs work whole size length total number amount
+    value figure average mean typical expected estimated estimate predicted time usd dollars
+    dollar token tokens data center centre datacenter site vllm engine memory x - decode
+    decoding generation generate nvidia amd google cluster h hour hours"""
+)
+"""Words of the field that say little by themselves."""
+EXPLAINING: Final = word_set(
+    """sets drives drive driven dominates dominate determines determine explain why breakdown made
+    consists composed behind sources source"""
+)
+"""Words that ask where a figure comes from: the command then is `assay explain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name or number of a question: its slot, what it means, and the words that say it."""
+
+    slot: str
+    value: Any
+    words: str
+    is_short: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question with its mentions, and its text with them masked."""
+
+    question: str
+    text: str
+    mentions: tuple[Mention, ...]
+    rest: str
+    """The text with a mask where a name or a number was read."""
+    points_only: bool = False
+    """Whether figures are wanted without intervals, as where many are compared."""
+
+    def values(self, slot: str) -> list[Any]:
+        """The values of a slot in their order, each once."""
+        return list(dict.fromkeys(part.value for part in self.mentions if part.slot == slot))
+
+    def get(self, slot: str, default: Any = None) -> Any:
+        """The first value of a slot."""
+        return next(iter(self.values(slot)), default)
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """The slots that the question fills."""
+        return frozenset(part.slot for part in self.mentions)
+
+    def with_values(self, values: Mapping[str, Any]) -> Reading:
+        """The reading with other values of some slots; None empties one."""
+        kept = [part for part in self.mentions if part.slot not in values]
+        added = [
+            Mention(slot, value, str(value)) for slot, value in values.items() if value is not None
+        ]
+        return replace(self, mentions=(*kept, *added))
+
+    @property
+    def explains(self) -> bool:
+        """Whether the question asks where a figure comes from."""
+        return any(word in EXPLAINING for word in self.words())
+
+    def words(self) -> list[str]:
+        """The words that are neither names nor numbers."""
+        return words(self.rest)
+
+
+def read(question: str) -> Reading:
+    """Read the names and numbers of a question.
+
+    >>> reading = read("TTFT of Llama 3.1 8B on 4 H100 with a 32k prompt")
+    >>> reading.get("model"), reading.get("accelerator"), reading.get("gpus"), reading.get("prompt")
+    ('llama-3.1-8b', 'h100_sxm', 4, 32768)
+    """
+    text = normalized(question)
+    rest, mentions = text, []
+
+    def take(
+        start: int, end: int, slot: str, value: Any, mask: str, is_short: bool = False
+    ) -> None:
+        nonlocal rest
+        mentions.append((start, Mention(slot, value, text[start:end].strip(" ,?"), is_short)))
+        rest = masked(rest, start, end, mask)
+
+    def take_names(names: list[tuple[int, int, Name]]) -> None:
+        for start, end, name in names:
+            take(start, end, name.slot, name.entry, name.slot, name.is_short)
+
+    take_names(named(text))
+    for pattern in PATTERNS:
+        at = 0
+        while match := pattern.expression.search(rest, at):
+            at = match.end()
+            if not any(letter in MASKS.values() for letter in match[0]):
+                take(*match.span(), pattern.slot, pattern.convert(match), "number")
+            elif pattern.slot in ("gpu_price", "rent"):
+                take(*_around_names(match), pattern.slot, pattern.convert(match), "number")
+    take_names(bare_sizes(rest))
+    mentions.sort(key=lambda pair: pair[0])
+    return Reading(question.strip(), text, tuple(mention for _, mention in mentions), rest)
+
+
+def _around_names(match: Any) -> tuple[int, int]:
+    """The part of a match that is no name: names in it are mentions of their own."""
+    start, end = match.span()
+    letters = [letter in MASKS.values() for letter in match[0]]
+    first, last = letters.index(True), len(letters) - letters[::-1].index(True)
+    return (start, start + first) if first >= len(letters) - last else (start + last, end)

@@ -1,0 +1,60 @@
+"""The text of a question: normalized, and masked where a name or a number was read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LONGEST: Final = 400
+"""Characters of a question that are read."""
+
+_REPLACED: Final = (
+    ("\u2019", "'"), ("\u00d7", "x"), ("\u2013", "-"), ("\u2014", " - "), ("\u2264", "<="),
+    ("what's", "what is"), ("how's", "how is"), ("who's", "who is"), ("that's", "that is"),
+    ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"),
+)  # fmt: skip
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*x\s*(?=[a-z])")
+_POSSESSIVE: Final = re.compile(r"'s?\b|'")
+_TOKEN: Final = re.compile(r"[a-z0-9]+(?:\.[0-9]+[a-z0-9]*)*")
+_WORD: Final = re.compile(r"[a-z0-9$%](?:[a-z0-9.,$%]*[a-z0-9%])?")
+MASKS: Final = {
+    slot: chr(0xE000 + place)
+    for place, slot in enumerate(
+        ("model", "accelerator", "place", "node", "engine", "provider", "site", "number")
+    )
+}
+"""The character that stands where a name of a slot was read, so that patterns may speak of it."""
+
+
+def normalized(question: str) -> str:
+    """The question in lower case, with plain punctuation and without thousands separators.
+
+    >>> normalized("What's  16,384 x H100?")
+    'what is 16384 x h100?'
+    """
+    text = " ".join(question.lower().split())[:LONGEST]
+    for old, new in _REPLACED:
+        text = text.replace(old, new)
+    text = "".join(letter if letter.isascii() else " " for letter in text)
+    return _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
+
+
+def tokens(text: str) -> list[tuple[str, int, int]]:
+    """The parts that names are made of, with where they start and end."""
+    return [(match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
+
+
+def words(text: str) -> list[str]:
+    """The words that are left of a masked text."""
+    return [match[0].rstrip(".,") for match in _WORD.finditer(text)]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, for tables of them."""
+    return frozenset(text.split())
+
+
+def masked(text: str, start: int, end: int, slot: str) -> str:
+    """The text with a part replaced by the mask of a slot."""
+    return text[:start] + MASKS[slot] * (end - start) + text[end:]

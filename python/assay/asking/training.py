@@ -1,0 +1,170 @@
+"""Answers about training: time, GPUs, cost, energy, failures and checkpoints of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from assay.asking.cases import (
+    accelerator_of,
+    assumptions,
+    gpus_of,
+    model_of,
+    require_place,
+    training_case,
+)
+from assay.asking.commands import Estimate
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.errors import InputError
+
+PLACE: Final = "us_virginia"
+TOKENS: Final = 15e12
+"""Tokens of a run that a question does not say: what models of today are trained on."""
+_NOT_ESTIMATED: Final = frozenset(
+    ("format", "tuning", "native", "electricity_price", "pue", "rent", "gpu_price")
+)
+_SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+
+
+def tokens_text(tokens: float) -> str:
+    """A number of tokens as `assay estimate` takes it.
+
+    >>> tokens_text(15.6e12), tokens_text(3e8)
+    ('15.6T', '300M')
+    """
+    for size, suffix in _SUFFIXES:
+        if tokens >= size:
+            return f"{tokens / size:.10g}{suffix}"
+    return f"{tokens:.10g}"
+
+
+def _estimate(reading: Reading, target: str, needs: str = "", **more: Any) -> Outcome:
+    """A figure of a training run."""
+    assumed = list(assumptions(reading, "training"))
+    place, tokens = reading.get("place", PLACE), reading.get("tokens")
+    if "place" not in reading.slots:
+        assumed.append(f"in {PLACE}")
+    elif needs:
+        require_place(reading, needs)
+    for slot in reading.slots & _NOT_ESTIMATED:
+        words = next(part.words for part in reading.mentions if part.slot == slot)
+        raise InputError(f'assay estimate has no option for "{words}"')
+    if tokens is None:
+        tokens = TOKENS
+        assumed.append(f"{tokens_text(tokens)} tokens")
+    options = dict(more)
+    gpus = gpus_of(reading)
+    if gpus is not None:
+        options["gpus"] = gpus
+    elif (days := reading.get("days")) is not None:
+        options["days"] = float(days)
+    elif "days" not in options:
+        assumed.append("the fewest GPUs that finish in 90 days")
+    command = Estimate(
+        target, model_of(reading, "training"), accelerator_of(reading, "training"),
+        tokens_text(tokens), place, tuple(options.items()),
+    )  # fmt: skip
+    result = command.run()
+    if result.value is None:
+        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    return Outcome(
+        f"{result.meaning}: {result.text}",
+        result,
+        assumed=tuple(assumed),
+        notes=tuple(result.notes),
+    )
+
+
+def duration(reading: Reading) -> Outcome:
+    """How long a run takes on the GPUs of the question."""
+    return _estimate(reading, "training.time_to_train")
+
+
+def gpus(reading: Reading) -> Outcome:
+    """The fewest GPUs that finish in time."""
+    outcome = _estimate(reading, "training.gpus")
+    number = outcome.result.value or math.nan
+    nodes = math.ceil(number / 8)
+    asked = "node" in reading.rest
+    text = f"{number:,.0f} GPUs, {nodes:,} nodes of 8"
+    return Outcome(text, outcome.result, assumed=outcome.assumed, notes=outcome.notes,
+                   value=nodes if asked else number, unit="node" if asked else "GPU")  # fmt: skip
+
+
+def gpu_hours(reading: Reading) -> Outcome:
+    """GPU-hours of a run."""
+    return _estimate(reading, "training.gpu_hours")
+
+
+def cost(reading: Reading) -> Outcome:
+    """Cost of a run."""
+    return _estimate(reading, "econ.run.total_cost", "tariffs")
+
+
+def energy(reading: Reading) -> Outcome:
+    """Energy of a run at the meter."""
+    return _estimate(reading, "econ.run.energy")
+
+
+def emissions(reading: Reading) -> Outcome:
+    """Emissions of a run."""
+    return _estimate(reading, "carbon.run.total")
+
+
+def mfu(reading: Reading) -> Outcome:
+    """Model FLOPs utilization of a run."""
+    return _estimate(reading, "training.mfu")
+
+
+def throughput(reading: Reading) -> Outcome:
+    """Training tokens per second."""
+    return _estimate(reading, "training.tokens_per_second")
+
+
+def _figure(reading: Reading, target: str, **values: str) -> Outcome:
+    case = training_case(reading).given(**values)
+    result = case.resolve(target, intervals=False).run()
+    if result.value is None:
+        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+
+
+def power(reading: Reading) -> Outcome:
+    """Power of a node, or of a job at the meter."""
+    if "node" in reading.slots and gpus_of(reading) is None:
+        reading = reading.with_values({"nodes": None})
+        case = training_case(reading).with_entries(f"nodes/{reading.get('node')}")
+        result = case.resolve("cluster.node.power", intervals=False).run()
+        return Outcome(f"{result.meaning}, training: {result.text}", result)
+    return _figure(reading, "econ.job.dc_power")
+
+
+def failures(reading: Reading) -> Outcome:
+    """Mean time between interruptions, or how many there are in some days."""
+    reading_of_job = reading.with_values({"days": None})
+    outcome = _figure(reading_of_job, "cluster.job.mtbf")
+    assumed = tuple(line for line in outcome.assumed if not line.startswith("model"))
+    hours = outcome.result.value or math.nan
+    if (days := reading.get("days")) is not None:
+        number = days * 24 / hours
+        text = f"{number:,.0f} interruptions in {days:g} days: one in {outcome.result.text}"
+        return Outcome(text, outcome.result, assumed=assumed, value=number, unit="1")
+    return Outcome(outcome.text, outcome.result, assumed=assumed)
+
+
+def checkpoint(reading: Reading) -> Outcome:
+    """Size of a checkpoint, time to write it, or the best interval between two."""
+    if "size" in reading.rest or "big" in reading.rest or "large" in reading.rest:
+        return _figure(reading, "cluster.checkpoint.size")
+    if "model" not in reading.slots:
+        raise InputError("a checkpoint of which model?", 'name one: "... of Llama 3.1 405B"')
+    target = (
+        "cluster.checkpoint.interval"
+        if "interval" in reading.rest or "often" in reading.rest
+        else "cluster.checkpoint.time"
+    )
+    if gpus_of(reading) is None:
+        outcome = _figure(reading.with_values({"gpus": 1024}), target)
+        return Outcome(outcome.text, outcome.result, assumed=(*outcome.assumed, "1,024 GPUs"))
+    return _figure(reading, target)

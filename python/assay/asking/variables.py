@@ -1,0 +1,67 @@
+"""Questions that name a variable of the model: found by its words, answered where all are explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from assay import stack
+from assay.asking.cases import Case, place_entries
+from assay.asking.commands import SERVING, TRAINING
+from assay.asking.outcome import Outcome
+from assay.asking.reading import COMMON, FILLER, Reading, read
+from assay.scenario import built_in
+from assay.scenario.variable_search import VariableMatch, VariableSearch
+
+LEAST_PROBABILITY: Final = 0.3
+"""Probability among all variables from which the likeliest one is answered with."""
+_GROUPS: Final = {
+    "model": "models",
+    "accelerator": "accelerators",
+    "site": "sites",
+    "engine": "engines",
+    "node": "nodes",
+}
+_TRAINED: Final = (
+    "training.",
+    "parallelism.",
+    "cluster.",
+    "econ.run.",
+    "econ.job.",
+    "carbon.run.",
+    "optimizer.",
+)
+SLOTS: Final = frozenset((*_GROUPS, "place"))
+
+
+def asked_words(question: str) -> tuple[list[str], set[str]]:
+    """Words of a question that a variable may explain, and groups of the entries that it names."""
+    return words_of(read(question))
+
+
+def words_of(reading: Reading) -> tuple[list[str], set[str]]:
+    """The same of a question that was read."""
+    groups = {_GROUPS[slot] for slot in reading.slots if slot in _GROUPS}
+    return [word for word in reading.words() if word not in FILLER], groups
+
+
+def likeliest(reading: Reading) -> Sequence[VariableMatch]:
+    """The variables that a question may be about, the likeliest first."""
+    presets = [built_in.preset(name) for name in built_in.presets()]
+    return VariableSearch(stack.registry(), presets).find(*words_of(reading))
+
+
+def unexplained(reading: Reading, match: VariableMatch) -> list[str]:
+    """The words that the variable does not explain."""
+    return [word for word in words_of(reading)[0] if word not in match.words and word not in COMMON]
+
+
+def answer(reading: Reading, match: VariableMatch) -> Outcome | None:
+    """The variable in the scenario of its layer, with the entries that the question names."""
+    paths = [f"{_GROUPS[slot]}/{value}" for slot in _GROUPS for value in reading.values(slot)[:1]]
+    preset = TRAINING if match.name.startswith(_TRAINED) else SERVING
+    case = Case(preset, (*paths, *place_entries(reading.get("place"))))
+    result = case.resolve(match.name).run()
+    if result.value is None:
+        return None
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=(f"the scenario {preset}",))

@@ -1,0 +1,135 @@
+"""`assay ask` on questions whose answers were written down before it was: right, or refused."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from assay.asking.answering import ask
+from assay.cli.app import run
+
+from .judging import QUESTIONS, judge
+
+ESTIMATED = (
+    "duration", "gpus", "train-cost", "gpu-hours", "emissions", "energy", "mfu",
+    "training-throughput",
+)  # fmt: skip
+"""Intents that search for a layout, which takes longer."""
+LEAST_RIGHT = 0.9
+
+
+def score(rows: Iterable[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
+    """How many are right, partly right, refused and wrong; and the wrong ones."""
+    counts: Counter[str] = Counter()
+    wrong = []
+    for row in rows:
+        answer = ask(row["question"])
+        verdict = judge(row, answer)
+        if verdict != "right" and row.get("waits"):
+            verdict = "waits"
+        counts[verdict] += 1
+        if verdict in ("wrong", "partly"):
+            said = answer.outcome.text if answer.outcome else str(answer.problem)
+            wrong.append(f"{row['question']}: {said}; expected {row['expect']}")
+    return counts, wrong
+
+
+def test_there_are_sixty_questions_of_our_own_and_each_has_an_oracle() -> None:
+    parts = Counter(row["part"] for row in QUESTIONS)
+    assert parts["own"] >= 60
+    assert parts["B wrong"] >= 25
+    assert all(row["oracle"] and row["expect"] for row in QUESTIONS)
+
+
+def test_questions_of_strangers_are_answered_right_or_refused() -> None:
+    rows = [row for row in QUESTIONS if row["part"] == "B wrong" and row["intent"] not in ESTIMATED]
+    counts, wrong = score(rows)
+    print(dict(counts))
+    assert wrong == []
+    assert counts["right"] >= LEAST_RIGHT * (counts.total() - counts["waits"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["B", "own"])
+def test_all_questions_are_answered_right_or_refused(part: str) -> None:
+    counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))
+    print(part, dict(counts))
+    assert wrong == []
+    assert counts["right"] >= LEAST_RIGHT * (counts.total() - counts["waits"])
+
+
+COMMANDS = (
+    "Does Llama 405B fit on 8 H100?",
+    "What is the TTFT with a 32k prompt?",
+    "KV cache per token for Llama 3.1 8B",
+    "Cost per million tokens if I pay $2/h per H100 for Llama 3.1 8B",
+    "int4 vs bf16 tok/s for a single user, Llama 3.1 8B on RTX 4090",
+    "MTBF of a 1,024 GPU H100 job",
+    "What is the break-even utilization?",
+    "what does a B200 cost per hour on AWS",
+)
+
+
+@pytest.mark.parametrize("question", COMMANDS)
+def test_the_printed_command_gives_the_same_number(
+    question: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = ask(question)
+    assert answer.outcome is not None
+    assert str(number_of(answer.outcome.lines[-1], capsys)) in _figures(answer.outcome)
+
+
+def number_of(line: str, capsys: pytest.CaptureFixture[str]) -> float:
+    """The figure that a command line prints as JSON."""
+    import json
+
+    program, *words = shlex.split(line)
+    assert program == "assay"
+    capsys.readouterr()
+    assert run([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    return float(data["value"] if "value" in data else data["unknowns"][0]["value"])
+
+
+def _figures(outcome: Any) -> list[str]:
+    """The figures behind an answer: its own, and those of what it was compared with."""
+    return [str(command.run().value) for command in outcome.commands or (outcome.result.command,)]
+
+
+def test_a_refusal_names_the_words_and_the_nearest_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["ask", "what does Lama 70b cost per token on an H10O?"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.startswith("nearest assay resolve econ.cost.per_output_token")
+    assert 'not understood: "lama", "h10o"' in captured.err
+    assert "did you mean llama-3.1-70b" in captured.err
+    assert "did you mean h100_sxm?" in captured.err
+
+
+def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ask", "does", "llama", "405b", "fit", "on", "8", "h100"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("$ assay resolve serving.kv.max_concurrency --preset")
+    assert lines[2].startswith("no: llama-3.1-405b does not fit on 8 x h100_sxm")
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("TTFT of Llama 3.1 8B on H200 with 37 bananas", ["37", "bananas"]),
+        ("Does Llama 3.1 8B fit on an H100 in Japan?", ["japan"]),
+        ("How fast is Llama 3.1 8B on an H100 at 10 req/s with 3 wizards?", ["3", "wizards"]),
+        ("Does Llama 3.1 8B fit on one H100 for $3/h?", ["$3/h"]),
+    ],
+)
+def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list[str]) -> None:
+    answer = ask(question)
+    assert answer.outcome is None
+    assert set(words) <= set(answer.unknown)
+    assert answer.problem is not None
+    assert answer.problem.exit_code == 2
