@@ -5,6 +5,7 @@ import pytest
 from assay.catalog import entries, offers
 from assay.errors import InputError
 from assay.planner.questions import predict_step, sweep_steps
+from assay.scenario.questions.estimating import estimate
 from assay.scenario.questions.minimizing import MinimizeEntriesAnswer, minimize
 from assay.scenario.questions.resolving import resolve
 from assay.scenario.questions.sweeping import sweep
@@ -143,3 +144,12 @@ def test_a_price_that_nobody_publishes_is_a_named_gap() -> None:
     assert any(
         note.startswith("econ.gpu.price is not known: NVIDIA publishes") for note in answer.notes
     )
+
+
+def test_an_estimate_is_at_the_offer() -> None:
+    """512 GPUs for the run's duration at 2.15 USD an hour, pre-emptible."""
+    answer = estimate("llama-3.1-8b", "h100_sxm", "1T", "germany", gpus=512, offer="nebius:spot")
+    values = {t.target: t.resolution.value for t in answer.estimate.report.targets if t.resolution}
+    hours = (values["econ.run.duration"] or 0) / 3600
+    assert values["econ.run.total_cost"] == pytest.approx(512 * hours * 2.15)
+    assert any("nebius:spot (may be pre-empted" in note for note in answer.notes)

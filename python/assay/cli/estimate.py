@@ -72,6 +72,7 @@ def estimate_command(
         float | None,
         typer.Option("--rent", metavar="USD", help="Rent of a GPU-hour, with electricity."),
     ] = None,
+    offer: options.Offer = None,
     assign: options.Assign = None,
     fail_on_violated: options.FailOnViolated = False,
     as_json: options.Json = False,
@@ -103,6 +104,7 @@ def estimate_command(
             rank=rank,
             format=number_format,
             assign=assign,
+            offer=offer,
             fail_on_violated=fail_on_violated,
             **own,
         )

@@ -18,6 +18,7 @@ from assay.scenario.given_values import ON_COMMAND_LINE
 from assay.scenario.includes import include
 from assay.scenario.layout_search import GPUS, LayoutSearch
 from assay.scenario.named_scenario import Preset
+from assay.scenario.offers import with_offer
 from assay.scenario.workloads import Fitted, Method, given_values, training_defaults, with_numbers
 
 if TYPE_CHECKING:
@@ -183,10 +184,12 @@ def estimate(
     days: float = MAX_DAYS,
     method: Method | None = None,
     given: Mapping[str, str] | None = None,
+    offer: str | None = None,
 ) -> Estimate:
     """Estimate cost, time and emissions of a workload from model, accelerator, tokens and place.
 
-    `given` are values of the caller's own, by variable, which replace those of the scenario.
+    `given` are values of the caller's own, by variable, which replace those of the scenario;
+    `offer` rents the GPUs, as `PROVIDER` or `PROVIDER:TERMS`.
     """
     model, accelerator, tokens_text, where = words
     tokens = read_tokens(tokens_text)
@@ -197,6 +200,8 @@ def estimate(
         base.with_includes([include(path, base.registry) for path in named]),
         name=f"{method.verb(workload)} of {model} on {accelerator}, {tokens_text} tokens, {where}",
     )
+    if offer:
+        scenario = with_offer(scenario, offer)
     chosen: dict[str, Fitted] = {}
     if workload == "training":
         scenario, chosen = training_defaults(scenario, tokens, method)

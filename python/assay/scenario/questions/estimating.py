@@ -57,6 +57,7 @@ def estimate(
     rank: int = DEFAULT_RANK,
     format: str | None = None,
     assign: Sequence[str] | Mapping[str, str] | None = None,
+    offer: str | None = None,
     fail_on_violated: bool = False,
     **tariffs: Unpack[Tariffs],
 ) -> EstimateAnswer:
@@ -64,7 +65,8 @@ def estimate(
 
     `method` is pretraining, full (fine-tuning of all weights) or lora (of adapters of a `rank`);
     `format` that of the GEMMs in training (bf16, fp8, fp4) or of the weights in serving, the
-    model's own if not given. `assign` gives any variable a value.
+    model's own if not given. `assign` gives any variable a value; `offer` rents the GPUs, as
+    `PROVIDER` or `PROVIDER:TERMS`.
     """
     if gpus is not None and not 1 <= gpus <= 10_000_000:
         raise InputError(f"gpus: expected 1 to 10,000,000, got {gpus}")
@@ -86,6 +88,7 @@ def estimate(
         days=days,
         method=Method(method, rank if method == "lora" else 0, format and format.lower()),
         given=given,
+        offer=offer,
     )
     problem = target_problem(
         estimated.report.targets, fail_on_violated=fail_on_violated, allow_conflicts=False
