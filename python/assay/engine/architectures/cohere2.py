@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from assay.engine.architectures.decoder import Block, Decoder, Norm
 from assay.engine.architectures.llama_layers import MODEL, attention, decoder, mlp, norm, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    layer_windows,
-)
+from assay.engine.architectures.schema import Architecture, Config, layer_windows, llama_schema
 
 
 def build(config: Config) -> Decoder:
@@ -41,16 +34,13 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="Command R7B, Command A",
-    schema=ConfigSchema(
-        (*LLAMA_DIMENSIONS, "sliding_window"),
-        ("layer_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "tie_word_embeddings": True,
-            "attention_bias": False,
-            "logit_scale": 0.0625,
-            "sliding_window_pattern": 4,
-        },
+    schema=llama_schema(
+        "sliding_window",
+        required=("layer_norm_eps", "hidden_act"),
+        tie_word_embeddings=True,
+        attention_bias=False,
+        logit_scale=0.0625,
+        sliding_window_pattern=4,
     ),
     decoder=build,
     small={

@@ -6,14 +6,7 @@ import math
 
 from assay.engine.architectures.decoder import Attention, Block, Decoder
 from assay.engine.architectures.llama_layers import attention, decoder, mlp, norm, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    layer_windows,
-)
+from assay.engine.architectures.schema import Architecture, Config, layer_windows, llama_schema
 
 SHARED = {
     "tie_word_embeddings": True,
@@ -71,10 +64,12 @@ def model(config: Config, blocks: list[Block]) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="Gemma 2",
-    schema=ConfigSchema(
-        (*LLAMA_DIMENSIONS, "head_dim", "sliding_window"),
-        ("rms_norm_eps", "query_pre_attn_scalar"),
-        {**ROPE, **SHARED, "hidden_activation": "gelu_pytorch_tanh"},
+    schema=llama_schema(
+        "head_dim",
+        "sliding_window",
+        required=("rms_norm_eps", "query_pre_attn_scalar"),
+        **SHARED,
+        hidden_activation="gelu_pytorch_tanh",
     ),
     decoder=build,
     small={

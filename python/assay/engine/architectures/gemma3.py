@@ -5,14 +5,7 @@ from __future__ import annotations
 from assay.engine.architectures.decoder import Decoder, Rotary
 from assay.engine.architectures.gemma2 import SHARED, block, model
 from assay.engine.architectures.llama_layers import attention, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    layer_windows,
-)
+from assay.engine.architectures.schema import Architecture, Config, layer_windows, llama_schema
 
 
 def build(config: Config) -> Decoder:
@@ -44,16 +37,14 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="Gemma 3 (text: 270M, 1B, and the text models of the others)",
-    schema=ConfigSchema(
-        (*LLAMA_DIMENSIONS, "head_dim", "sliding_window"),
-        ("rms_norm_eps", "query_pre_attn_scalar"),
-        {
-            **ROPE,
-            **SHARED,
-            "hidden_activation": "gelu_pytorch_tanh",
-            "rope_local_base_freq": 10000.0,
-            "sliding_window_pattern": 6,
-        },
+    schema=llama_schema(
+        "head_dim",
+        "sliding_window",
+        required=("rms_norm_eps", "query_pre_attn_scalar"),
+        **SHARED,
+        hidden_activation="gelu_pytorch_tanh",
+        rope_local_base_freq=10000.0,
+        sliding_window_pattern=6,
     ),
     decoder=build,
     small={

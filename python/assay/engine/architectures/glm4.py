@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from assay.engine.architectures.decoder import Block, Decoder
 from assay.engine.architectures.llama_layers import attention, decoder, fused_mlp, norm, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
 
 def build(config: Config) -> Decoder:
@@ -32,16 +26,7 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="GLM-4-0414 (9B, 32B), GLM-Z1",
-    schema=ConfigSchema(
-        (*LLAMA_DIMENSIONS, "head_dim"),
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "partial_rotary_factor": 0.5,
-        },
-    ),
+    schema=llama_schema("head_dim", attention_bias=False, partial_rotary_factor=0.5),
     decoder=build,
     small={"attention_bias": True, "partial_rotary_factor": 0.5},
     gguf="glm4",

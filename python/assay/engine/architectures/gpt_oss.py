@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from assay.engine.architectures.decoder import Decoder, Experts, Linear, Routing, StackedLinear
 from assay.engine.architectures.llama_layers import (
     MODEL,
@@ -10,17 +13,10 @@ from assay.engine.architectures.llama_layers import (
     pre_norm_block,
     rotary,
 )
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    layer_windows,
-)
+from assay.engine.architectures.schema import Architecture, Config, layer_windows, llama_schema
 from assay.errors import UnsupportedError
 
-_KERNEL = {"swiglu_limit": 7.0, "swiglu_alpha": 1.702}
+_KERNEL: Final[Mapping[str, Any]] = {"swiglu_limit": 7.0, "swiglu_alpha": 1.702}
 """The bound of gates and ups, and the factor in the sigmoid, that the kernels have."""
 
 
@@ -78,23 +74,15 @@ def _experts(config: Config, base: str) -> Experts:
 
 ARCHITECTURE = Architecture(
     models="gpt-oss 20B, 120B (MXFP4: as stored on GPUs, as bf16 on CPUs)",
-    schema=ConfigSchema(
-        (
-            *LLAMA_DIMENSIONS,
-            "head_dim",
-            "sliding_window",
-            "num_local_experts",
-            "num_experts_per_tok",
-        ),
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "rope_theta": 150000.0,
-            "tie_word_embeddings": False,
-            "attention_bias": True,
-            **_KERNEL,
-            "quantization_config": None,
-        },
+    schema=llama_schema(
+        "head_dim",
+        "sliding_window",
+        "num_local_experts",
+        "num_experts_per_tok",
+        rope_theta=150000.0,
+        attention_bias=True,
+        **_KERNEL,
+        quantization_config=None,
     ),
     decoder=build,
     small={

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from assay.engine.architectures.decoder import Decoder
-from assay.engine.architectures.llama_layers import attention, decoder, mlp, pre_norm_block, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.llama_layers import decoder, mlp, pre_norm_blocks
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
 
 def build(config: Config) -> Decoder:
     """Logits are divided by their scaling; the other factors multiply."""
-    rope, bias = rotary(config), config["attention_bias"]
-    blocks = [
-        pre_norm_block(
-            config,
-            layer,
-            attention(
-                config,
-                layer,
-                rope,
-                bias=bias,
-                output_bias=bias,
-                scale=float(config["attention_multiplier"]),
-            ),
-            mlp(config, layer, bias=config["mlp_bias"]),
-        )
-        for layer in range(config["num_hidden_layers"])
-    ]
+    bias, inner = config["attention_bias"], partial(mlp, bias=config["mlp_bias"])
+    scale = float(config["attention_multiplier"])
     return decoder(
         config,
-        blocks,
+        pre_norm_blocks(config, inner, bias=bias, output_bias=bias, scale=scale),
         embedding_scale=float(config["embedding_multiplier"]),
         residual_scale=float(config["residual_multiplier"]),
         logits_scale=1.0 / config["logits_scaling"],
@@ -43,19 +24,13 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="Granite 3",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "mlp_bias": False,
-            "embedding_multiplier": 1.0,
-            "residual_multiplier": 1.0,
-            "attention_multiplier": 1.0,
-            "logits_scaling": 1.0,
-        },
+    schema=llama_schema(
+        attention_bias=False,
+        mlp_bias=False,
+        embedding_multiplier=1.0,
+        residual_multiplier=1.0,
+        attention_multiplier=1.0,
+        logits_scaling=1.0,
     ),
     decoder=build,
     small={

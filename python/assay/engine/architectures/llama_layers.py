@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from assay.engine.architectures.decoder import (
     Attention,
     Block,
     Decoder,
+    Experts,
     LatentAttention,
     Linear,
     Mlp,
@@ -112,6 +114,25 @@ def pre_norm_block(
         attention_norm=norm(config, layer, "input_layernorm"),
         mlp_norm=norm(config, layer, "post_attention_layernorm"),
     )
+
+
+def pre_norm_blocks(
+    config: Config,
+    feed_forward: Callable[[Config, int], Mlp | Experts],
+    windows: Sequence[int] | None = None,
+    **options: Any,
+) -> list[Block]:
+    """Blocks that differ in their windows only; `options` are those of `attention`."""
+    rope = rotary(config)
+    return [
+        pre_norm_block(
+            config,
+            layer,
+            attention(config, layer, rope, window=window, **options),
+            feed_forward(config, layer),
+        )
+        for layer, window in enumerate(windows or [0] * config["num_hidden_layers"])
+    ]
 
 
 def decoder(config: Config, blocks: list[Block], **options: Any) -> Decoder:

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 from assay.engine.architectures.decoder import Decoder
-from assay.engine.architectures.llama_layers import attention, decoder, mlp, pre_norm_block, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    uniform_windows,
-)
+from assay.engine.architectures.llama_layers import decoder, mlp, pre_norm_blocks
+from assay.engine.architectures.schema import Architecture, Config, llama_schema, uniform_windows
 
 
 def build(config: Config) -> Decoder:
     """Every layer has the window, if there is one."""
-    rope = rotary(config)
-    blocks = [
-        pre_norm_block(
-            config, layer, attention(config, layer, rope, window=window), mlp(config, layer)
-        )
-        for layer, window in enumerate(uniform_windows(config))
-    ]
-    return decoder(config, blocks)
+    return decoder(config, pre_norm_blocks(config, mlp, uniform_windows(config)))
 
 
 ARCHITECTURE = Architecture(
     models="Mistral 7B, Mistral Nemo and Small",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act", "sliding_window"),
-        {**ROPE, "tie_word_embeddings": False},
-    ),
+    schema=llama_schema(required=("rms_norm_eps", "hidden_act", "sliding_window")),
     decoder=build,
     small={"sliding_window": None},
     gguf="llama",

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from assay.engine.architectures.decoder import Block, Decoder
 from assay.engine.architectures.llama_layers import attention, decoder, mlp, norm, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
 
 def build(config: Config) -> Decoder:
@@ -30,11 +24,7 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="OLMo 2",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {**ROPE, "tie_word_embeddings": False, "attention_bias": False},
-    ),
+    schema=llama_schema(attention_bias=False),
     decoder=build,
     small={"attention_bias": False},
     gguf="olmo2",

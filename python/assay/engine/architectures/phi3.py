@@ -13,14 +13,7 @@ from assay.engine.architectures.llama_layers import (
     pre_norm_block,
     rotary,
 )
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    uniform_windows,
-)
+from assay.engine.architectures.schema import Architecture, Config, llama_schema, uniform_windows
 
 
 def build(config: Config) -> Decoder:
@@ -38,16 +31,7 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="Phi-3, Phi-3.5, Phi-4, Phi-4-mini",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "tie_word_embeddings": False,
-            "sliding_window": None,
-            "partial_rotary_factor": 1.0,
-        },
-    ),
+    schema=llama_schema(sliding_window=None, partial_rotary_factor=1.0),
     decoder=build,
     small={"sliding_window": None, "partial_rotary_factor": 1.0},
     gguf="phi3",

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from assay.engine.architectures.decoder import Decoder
-from assay.engine.architectures.llama_layers import attention, decoder, mlp, pre_norm_block, rotary
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-    layer_windows,
-)
+from assay.engine.architectures.llama_layers import decoder, mlp, pre_norm_blocks
+from assay.engine.architectures.schema import Architecture, Config, layer_windows, llama_schema
 
 
 def windows(config: Config) -> list[int]:
@@ -22,26 +15,12 @@ def windows(config: Config) -> list[int]:
 
 def build(config: Config) -> Decoder:
     """Biases on the projections into attention."""
-    rope = rotary(config)
-    blocks = [
-        pre_norm_block(
-            config,
-            layer,
-            attention(config, layer, rope, bias=True, window=window),
-            mlp(config, layer),
-        )
-        for layer, window in enumerate(windows(config))
-    ]
-    return decoder(config, blocks)
+    return decoder(config, pre_norm_blocks(config, mlp, windows(config), bias=True))
 
 
 ARCHITECTURE = Architecture(
     models="Qwen2, Qwen2.5",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {**ROPE, "tie_word_embeddings": False, "use_sliding_window": False},
-    ),
+    schema=llama_schema(use_sliding_window=False),
     decoder=build,
     small={"use_sliding_window": False, "tie_word_embeddings": True},
     gguf="qwen2",

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from assay.engine.architectures.decoder import Decoder, Experts, Linear, Mlp, Routing
 from assay.engine.architectures.expert_layers import experts
-from assay.engine.architectures.llama_layers import (
-    MODEL,
-    attention,
-    decoder,
-    gated_mlp,
-    mlp,
-    pre_norm_block,
-    rotary,
-)
+from assay.engine.architectures.llama_layers import MODEL, decoder, gated_mlp, mlp, pre_norm_blocks
 from assay.engine.architectures.qwen2 import windows
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
-EXPERT_DEFAULTS = {"norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": []}
+EXPERT_DEFAULTS: Final[Mapping[str, Any]] = {
+    "norm_topk_prob": False,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
 
 
 def is_sparse(config: Config, layer: int) -> bool:
@@ -40,16 +33,7 @@ def routing(config: Config) -> Routing:
 
 def build(config: Config) -> Decoder:
     """A shared expert of its own width is added to the experts of each token."""
-    rope = rotary(config)
-    blocks = [
-        pre_norm_block(
-            config,
-            layer,
-            attention(config, layer, rope, bias=config["qkv_bias"], window=window),
-            _mlp(config, layer),
-        )
-        for layer, window in enumerate(windows(config))
-    ]
+    blocks = pre_norm_blocks(config, _mlp, windows(config), bias=config["qkv_bias"])
     return decoder(config, blocks)
 
 
@@ -70,22 +54,14 @@ def _mlp(config: Config, layer: int) -> Mlp | Experts:
 
 ARCHITECTURE = Architecture(
     models="Qwen1.5-MoE, Qwen2-57B-A14B",
-    schema=ConfigSchema(
-        (
-            *LLAMA_DIMENSIONS,
-            "num_experts",
-            "num_experts_per_tok",
-            "moe_intermediate_size",
-            "shared_expert_intermediate_size",
-        ),
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            **EXPERT_DEFAULTS,
-            "tie_word_embeddings": False,
-            "use_sliding_window": False,
-            "qkv_bias": True,
-        },
+    schema=llama_schema(
+        "num_experts",
+        "num_experts_per_tok",
+        "moe_intermediate_size",
+        "shared_expert_intermediate_size",
+        **EXPERT_DEFAULTS,
+        use_sliding_window=False,
+        qkv_bias=True,
     ),
     decoder=build,
     small={

@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from assay.engine.architectures.decoder import Decoder, Experts, Mlp
 from assay.engine.architectures.expert_layers import experts
-from assay.engine.architectures.llama_layers import (
-    MODEL,
-    attention,
-    decoder,
-    mlp,
-    pre_norm_block,
-    rotary,
-)
-from assay.engine.architectures.qwen2 import windows
+from assay.engine.architectures.llama_layers import MODEL, decoder, mlp
 from assay.engine.architectures.qwen2_moe import EXPERT_DEFAULTS, is_sparse, routing
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.qwen3 import blocks
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
 
 def build(config: Config) -> Decoder:
     """QK norm of each head, and experts without a shared one."""
-    rope, bias = rotary(config), config["attention_bias"]
-    blocks = [
-        pre_norm_block(
-            config,
-            layer,
-            attention(
-                config, layer, rope, bias=bias, output_bias=bias, window=window, norms="head"
-            ),
-            _mlp(config, layer),
-        )
-        for layer, window in enumerate(windows(config))
-    ]
-    return decoder(config, blocks)
+    return decoder(config, blocks(config, _mlp))
 
 
 def _mlp(config: Config, layer: int) -> Mlp | Experts:
@@ -49,22 +24,14 @@ def _mlp(config: Config, layer: int) -> Mlp | Experts:
 
 ARCHITECTURE = Architecture(
     models="Qwen3-30B-A3B, Qwen3-235B-A22B",
-    schema=ConfigSchema(
-        (
-            *LLAMA_DIMENSIONS,
-            "head_dim",
-            "num_experts",
-            "num_experts_per_tok",
-            "moe_intermediate_size",
-        ),
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            **EXPERT_DEFAULTS,
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "use_sliding_window": False,
-        },
+    schema=llama_schema(
+        "head_dim",
+        "num_experts",
+        "num_experts_per_tok",
+        "moe_intermediate_size",
+        **EXPERT_DEFAULTS,
+        attention_bias=False,
+        use_sliding_window=False,
     ),
     decoder=build,
     small={

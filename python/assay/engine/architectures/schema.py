@@ -56,6 +56,18 @@ LLAMA_DIMENSIONS: Final = (
 )
 ROPE: Final[Mapping[str, Any]] = {"rope_theta": 10000.0, "rope_scaling": None}
 
+
+def llama_schema(
+    *dimensions: str, required: tuple[str, ...] = ("rms_norm_eps", "hidden_act"), **defaults: Any
+) -> ConfigSchema:
+    """Llama's keys, further dimensions, and defaults besides those of RoPE and of the head."""
+    return ConfigSchema(
+        (*LLAMA_DIMENSIONS, *dimensions),
+        required,
+        {**ROPE, "tie_word_embeddings": False, **defaults},
+    )
+
+
 GATED: Final = {
     "silu": "swiglu",
     "swish": "swiglu",

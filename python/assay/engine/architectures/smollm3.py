@@ -5,13 +5,7 @@ from __future__ import annotations
 from assay.engine.architectures.decoder import Decoder
 from assay.engine.architectures.llama_layers import attention, decoder, mlp, pre_norm_block, rotary
 from assay.engine.architectures.qwen2 import windows
-from assay.engine.architectures.schema import (
-    LLAMA_DIMENSIONS,
-    ROPE,
-    Architecture,
-    Config,
-    ConfigSchema,
-)
+from assay.engine.architectures.schema import Architecture, Config, llama_schema
 
 
 def build(config: Config) -> Decoder:
@@ -41,19 +35,14 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="SmolLM3",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **ROPE,
-            "rope_theta": 2000000.0,
-            "tie_word_embeddings": True,
-            "attention_bias": False,
-            "mlp_bias": False,
-            "use_sliding_window": False,
-            "no_rope_layers": None,
-            "no_rope_layer_interval": 4,
-        },
+    schema=llama_schema(
+        rope_theta=2000000.0,
+        tie_word_embeddings=True,
+        attention_bias=False,
+        mlp_bias=False,
+        use_sliding_window=False,
+        no_rope_layers=None,
+        no_rope_layer_interval=4,
     ),
     decoder=build,
     small={

@@ -6,12 +6,10 @@ from assay.engine.architectures.decoder import Block, Decoder, Linear, Mlp, Norm
 from assay.engine.architectures.llama_layers import MODEL, attention, decoder, norm, rotary
 from assay.engine.architectures.schema import (
     ELEMENTWISE,
-    LLAMA_DIMENSIONS,
-    ROPE,
     Architecture,
     Config,
-    ConfigSchema,
     activation,
+    llama_schema,
     uniform_windows,
 )
 
@@ -48,10 +46,11 @@ def build(config: Config) -> Decoder:
 
 ARCHITECTURE = Architecture(
     models="StarCoder 2",
-    schema=ConfigSchema(
-        LLAMA_DIMENSIONS,
-        ("norm_epsilon", "hidden_act"),
-        {**ROPE, "tie_word_embeddings": True, "use_bias": True, "sliding_window": None},
+    schema=llama_schema(
+        required=("norm_epsilon", "hidden_act"),
+        tie_word_embeddings=True,
+        use_bias=True,
+        sliding_window=None,
     ),
     decoder=build,
     small={
