@@ -18,7 +18,7 @@ def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None
     out = result("swiglu", gate_up.device, out, (rows, both // 2), gate_up.dtype)
     call(
         "swiglu",
-        [("gate_up", gate_up), ("out", out)],
+        [gate_up, out],
         (rows, both // 2),
         gate_up.device,
         counting.memory_traffic(nbytes(gate_up, out)),
@@ -34,7 +34,7 @@ def activate(x: Array, name: str, out: Array | None = None, *, label: str | None
     out = result("activate", x.device, out, x.shape, x.dtype)
     call(
         "activate",
-        [("x", x), ("out", out)],
+        [x, out],
         (x.size, code),
         x.device,
         counting.memory_traffic(nbytes(x, out)),
@@ -52,7 +52,7 @@ def softmax(x: Array, out: Array | None = None, *, label: str | None = None) -> 
     columns = x.shape[-1]
     call(
         "softmax",
-        [("x", x), ("out", out)],
+        [x, out],
         (x.size // max(columns, 1), columns),
         x.device,
         counting.memory_traffic(nbytes(x, out)),

@@ -9,7 +9,7 @@ from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import NOTHING, Count
 from assay.ops.kv_cache import cache_operand, check_cache
-from assay.ops.operands import DENSE, F32, I32, call, check, nbytes, operand, result
+from assay.ops.operands import DENSE, F32, I32, call, check, check_given, nbytes, operand, result
 from assay.ops.rope import RopeTable
 from assay.runtime import dtypes
 from assay.runtime.array import Array
@@ -35,8 +35,7 @@ def _check_scores(
             f"{operation}: expected window and softcap of 0 or more, got {window} and {softcap}"
         )
     for name, array in (("sinks", sinks), ("alibi_slopes", alibi_slopes)):
-        if array is not None:
-            check(operation, name, array, (heads,), F32)
+        check_given(operation, name, array, (heads,), F32)
 
 
 def _fill_zeros(operation: str, out: Array, label: str | None) -> Array:
@@ -125,15 +124,15 @@ def paged_attention(
     call(
         "paged_attention",
         [
-            ("q", q),
-            ("keys", cache_operand("paged_attention", "keys", keys)),
-            ("values", cache_operand("paged_attention", "values", values)),
-            ("block_tables", block_tables),
-            ("query_start_loc", query_start_loc),
-            ("seq_lens", seq_lens),
-            ("sinks", sinks),
-            ("alibi_slopes", alibi_slopes),
-            ("out", out),
+            q,
+            cache_operand("paged_attention", "keys", keys),
+            cache_operand("paged_attention", "values", values),
+            block_tables,
+            query_start_loc,
+            seq_lens,
+            sinks,
+            alibi_slopes,
+            out,
         ],
         (
             rows,
@@ -202,8 +201,7 @@ def decode_attention(
     check(name, "query_start_loc", query_start_loc, (sequences + 1,), I32)
     columns = check(name, "block_tables", block_tables, (sequences, None), I32).shape[1]
     for norm, array in (("query_norm", query_norm), ("key_norm", key_norm)):
-        if array is not None:
-            check(name, norm, array, (head_dim,))
+        check_given(name, norm, array, (head_dim,))
     if table is not None:
         check(name, "table", table.cos_sin, (None, head_dim), F32)
     out = result(name, qkv.device, out, (rows, heads * head_dim), qkv.dtype)
@@ -212,18 +210,18 @@ def decode_attention(
     call(
         name,
         [
-            ("qkv", qkv),
-            ("table", None if table is None else table.cos_sin),
-            ("query_norm", query_norm),
-            ("key_norm", key_norm),
-            ("keys", cache_operand(name, "keys", keys)),
-            ("values", cache_operand(name, "values", values)),
-            ("block_tables", block_tables),
-            ("query_start_loc", query_start_loc),
-            ("seq_lens", seq_lens),
-            ("sinks", sinks),
-            ("alibi_slopes", alibi_slopes),
-            ("out", out),
+            qkv,
+            None if table is None else table.cos_sin,
+            query_norm,
+            key_norm,
+            cache_operand(name, "keys", keys),
+            cache_operand(name, "values", values),
+            block_tables,
+            query_start_loc,
+            seq_lens,
+            sinks,
+            alibi_slopes,
+            out,
         ],
         (
             rows,
@@ -282,7 +280,7 @@ def attention(
         count = Count(one.flops * queries, count.bytes)
     call(
         "attention",
-        [("q", q), ("keys", k), ("values", v), ("out", out)],
+        [q, k, v, out],
         (
             queries,
             tokens,

@@ -7,7 +7,7 @@ from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import Count
 from assay.ops.linear import GATED_ACTIVATIONS, activation_code
-from assay.ops.operands import F32, I32, call, check, nbytes, result
+from assay.ops.operands import F32, I32, call, check, check_given, nbytes, result
 from assay.ops.weights import Weights
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
@@ -41,10 +41,8 @@ def route(
     check("route", "logits", logits, (None, None), F32)
     rows, count = logits.shape
     _check_choice("route", count, top_k, groups, top_groups)
-    if bias is not None:
-        check("route", "bias", bias, (count,), F32)
-    if slots is not None:
-        check("route", "slots", slots, (rows,), I32)
+    check_given("route", "bias", bias, (count,), F32)
+    check_given("route", "slots", slots, (rows,), I32)
     device = logits.device
     shape = (rows, top_k)
     if experts_out is None:
@@ -55,13 +53,7 @@ def route(
     check("route", "weights_out", weights_out, shape, F32)
     call(
         "route",
-        [
-            ("logits", logits),
-            ("bias", bias),
-            ("slots", slots),
-            ("experts", experts_out),
-            ("weights", weights_out),
-        ],
+        [logits, bias, slots, experts_out, weights_out],
         (
             rows,
             count,
@@ -117,25 +109,22 @@ def router(
     check(name, "logits", logits, (rows, count), F32)
     check(name, "experts_out", experts_out, (rows, top_k), I32)
     check(name, "weights_out", weights_out, (rows, top_k), F32)
-    if router_bias is not None:
-        check(name, "router_bias", router_bias, (count,))
-    if choice_bias is not None:
-        check(name, "choice_bias", choice_bias, (count,), F32)
-    if slots is not None:
-        check(name, "slots", slots, (rows,), I32)
+    check_given(name, "router_bias", router_bias, (count,))
+    check_given(name, "choice_bias", choice_bias, (count,), F32)
+    check_given(name, "slots", slots, (rows,), I32)
     call(
         name,
         [
-            ("x", x),
-            ("gain", gain),
-            ("weights", weights.operand()),
-            ("router_bias", router_bias),
-            ("choice_bias", choice_bias),
-            ("slots", slots),
-            ("normed", normed),
-            ("logits", logits),
-            ("experts", experts_out),
-            ("expert_weights", weights_out),
+            x,
+            gain,
+            weights.operand(),
+            router_bias,
+            choice_bias,
+            slots,
+            normed,
+            logits,
+            experts_out,
+            weights_out,
         ],
         (
             rows,
@@ -218,20 +207,13 @@ def grouped_linear(
     if gated and outputs % 2:
         raise ShapeError(f"{name}: expected an even number of outputs, got {outputs}")
     code = ACTIVATIONS[activation] if gated and activation else activation_code(name, activation)
-    if bias is not None:
-        check(name, "bias", bias, (experts_count, outputs))
+    check_given(name, "bias", bias, (experts_count, outputs))
     width = outputs // 2 if gated else outputs
     out = result(name, x.device, out, (assignments, width), x.dtype)
     count = _grouped_count(assignments, outputs, experts_count, weights)
     call(
         name,
-        [
-            ("x", x),
-            ("weights", weights.operand()),
-            ("bias", bias),
-            ("experts", experts),
-            ("out", out),
-        ],
+        [x, weights.operand(), bias, experts, out],
         (
             assignments,
             assignments // rows,
@@ -268,8 +250,7 @@ def combine_experts(
     rows, top_k = check(name, "weights", weights, (None, None), F32).shape
     columns = check(name, "outputs", outputs, (rows * top_k, None)).shape[1]
     for key, array in (("residual", residual), ("shared", shared)):
-        if array is not None:
-            check(name, key, array, (rows, columns))
+        check_given(name, key, array, (rows, columns))
     if gates is not None:
         check(name, "gates", gates, (rows, 1), F32)
         if shared is None:
@@ -277,14 +258,7 @@ def combine_experts(
     out = result(name, outputs.device, out, (rows, columns), outputs.dtype)
     call(
         name,
-        [
-            ("outputs", outputs),
-            ("weights", weights),
-            ("residual", residual),
-            ("shared", shared),
-            ("gates", gates),
-            ("out", out),
-        ],
+        [outputs, weights, residual, shared, gates, out],
         (rows, columns, top_k),
         outputs.device,
         counting.memory_traffic(nbytes(outputs, weights, residual, shared, gates, out)),
@@ -327,28 +301,25 @@ def combine_linear(
     outputs = weights.shape[0] // experts_count
     check(name, "x", x, (rows * top_k, inputs))
     check(name, "factors", factors, (rows, top_k), F32)
-    if bias is not None:
-        check(name, "bias", bias, (experts_count, outputs))
+    check_given(name, "bias", bias, (experts_count, outputs))
     for key, array in (("residual", residual), ("shared", shared)):
-        if array is not None:
-            check(name, key, array, (rows, outputs))
-    if gates is not None:
-        check(name, "gates", gates, (rows, 1), F32)
+        check_given(name, key, array, (rows, outputs))
+    check_given(name, "gates", gates, (rows, 1), F32)
     check(name, "expert_outputs", expert_outputs, (rows * top_k, outputs))
     out = result(name, x.device, out, (rows, outputs), x.dtype)
     call(
         name,
         [
-            ("x", x),
-            ("weights", weights.operand()),
-            ("bias", bias),
-            ("experts", experts),
-            ("factors", factors),
-            ("residual", residual),
-            ("shared", shared),
-            ("gates", gates),
-            ("expert_outputs", expert_outputs),
-            ("out", out),
+            x,
+            weights.operand(),
+            bias,
+            experts,
+            factors,
+            residual,
+            shared,
+            gates,
+            expert_outputs,
+            out,
         ],
         (
             rows,

@@ -47,7 +47,7 @@ def embedding(
     out = result("embedding", device, out, (count, columns), dtype)
     call(
         "embedding",
-        [("ids", ids), ("sampled_tokens", sampled_tokens), ("table", operand), ("out", out)],
+        [ids, sampled_tokens, operand, out],
         (count, rows, columns),
         device,
         counting.memory_traffic(ids.nbytes, round(count * columns * element_bytes), out.nbytes),
@@ -66,7 +66,7 @@ def gather_rows(
     out = result("gather_rows", x.device, out, (count, columns), x.dtype)
     call(
         "gather_rows",
-        [("x", x), ("rows", rows), ("out", out)],
+        [x, rows, out],
         (count, source_rows, columns),
         x.device,
         counting.memory_traffic(rows.nbytes, 2 * out.nbytes),

@@ -104,6 +104,6 @@ def _run_pack(device: Device, source: Operand, format: str, shape: tuple[int, in
     packed = Weights(device, buffer, format, shape)
     if buffer.nbytes:
         count = counting.memory_traffic(source[2] + buffer.nbytes)
-        call("pack", [("x", source), ("weights", packed.operand())], shape, device, count)
+        call("pack", [source, packed.operand()], shape, device, count)
         device.current_stream().synchronize()
     return packed

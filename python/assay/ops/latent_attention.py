@@ -40,15 +40,7 @@ def latent_write(
     written = rows * (rank + rotary_dim) * cache.dtype.itemsize
     call(
         name,
-        [
-            ("kv", kv),
-            ("positions", positions),
-            ("slot_mapping", slot_mapping),
-            ("table", table.cos_sin),
-            ("norm", norm),
-            ("q_rope", q_rope),
-            ("cache", cache),
-        ],
+        [kv, positions, slot_mapping, table.cos_sin, norm, q_rope, cache],
         (
             rows,
             heads,
@@ -102,15 +94,7 @@ def latent_attention(
     blocks, block_tokens = cache.shape[:2]
     call(
         name,
-        [
-            ("q_latent", q_latent),
-            ("q_rope", q_rope),
-            ("cache", cache),
-            ("block_tables", block_tables),
-            ("query_start_loc", query_start_loc),
-            ("seq_lens", seq_lens),
-            ("out", out),
-        ],
+        [q_latent, q_rope, cache, block_tables, query_start_loc, seq_lens, out],
         (
             rows,
             sequences,

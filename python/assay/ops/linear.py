@@ -8,7 +8,7 @@ from assay._native import ACTIVATIONS, FORMATS
 from assay.errors import DTypeError, InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import Count
-from assay.ops.operands import CODES, call, check, nbytes, result
+from assay.ops.operands import CODES, call, check, check_given, nbytes, result
 from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
@@ -68,14 +68,11 @@ def linear(
     else:
         check("linear", "x", x, (None, inputs))
     rows = x.shape[0]
-    if norm is not None:
-        check("linear", "norm", norm, (inputs,))
+    check_given("linear", "norm", norm, (inputs,))
     if not epsilon >= 0:
         raise InputError(f"linear: expected an epsilon of 0 or more, got {epsilon}")
-    if bias is not None:
-        check("linear", "bias", bias, (outputs,))
-    if residual is not None:
-        check("linear", "residual", residual, (rows, outputs))
+    check_given("linear", "bias", bias, (outputs,))
+    check_given("linear", "residual", residual, (rows, outputs))
     gated = activation in GATED_ACTIVATIONS
     if gated and (outputs % 2 or residual is not None):
         raise ShapeError(
@@ -99,12 +96,12 @@ def linear(
     call(
         "linear",
         [
-            ("x", x.operand() if isinstance(x, Weights) else x),
-            ("weights", weights.operand()),
-            ("gain", norm),
-            ("bias", bias),
-            ("residual", residual),
-            ("out", out),
+            x.operand() if isinstance(x, Weights) else x,
+            weights.operand(),
+            norm,
+            bias,
+            residual,
+            out,
         ],
         (rows, inputs, outputs, code, int(batch_invariant), float(epsilon)),
         x.device,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from assay.errors import InputError
 from assay.ops import counting
-from assay.ops.operands import call, check, nbytes, result
+from assay.ops.operands import call, check, check_given, nbytes, result
 from assay.runtime.array import Array
 
 
 def _check(operation: str, x: Array, weight: Array, epsilon: float, residual: Array | None) -> None:
     check(operation, "x", x, (None, None))
     check(operation, "weight", weight, (x.shape[1],))
-    if residual is not None:
-        check(operation, "residual", residual, x.shape)
+    check_given(operation, "residual", residual, x.shape)
     if not epsilon >= 0:
         raise InputError(f"{operation}: expected an epsilon of 0 or more, got {epsilon}")
 
@@ -34,7 +33,7 @@ def rms_norm(
     out = result("rms_norm", x.device, out, x.shape, x.dtype)
     call(
         "rms_norm",
-        [("x", x), ("weight", weight), ("residual", residual), ("out", out)],
+        [x, weight, residual, out],
         (*x.shape, float(epsilon)),
         x.device,
         counting.memory_traffic(nbytes(x, weight, residual, residual, out)),
@@ -58,12 +57,11 @@ def layer_norm(
     With a residual, `x` is first added to it in place, and the sum is normalized.
     """
     _check("layer_norm", x, weight, epsilon, residual)
-    if bias is not None:
-        check("layer_norm", "bias", bias, (x.shape[1],))
+    check_given("layer_norm", "bias", bias, (x.shape[1],))
     out = result("layer_norm", x.device, out, x.shape, x.dtype)
     call(
         "layer_norm",
-        [("x", x), ("weight", weight), ("bias", bias), ("residual", residual), ("out", out)],
+        [x, weight, bias, residual, out],
         (*x.shape, float(epsilon)),
         x.device,
         counting.memory_traffic(nbytes(x, weight, bias, residual, residual, out)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from assay._native import FORMATS, Buffer
+from assay._native import FORMATS, OPERATIONS, Buffer
 from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.ops.counting import Count
 from assay.runtime import allocation, dtypes
@@ -70,6 +70,18 @@ def check(
     return array
 
 
+def check_given(
+    operation: str,
+    name: str,
+    array: object,
+    shape: Sequence[int | None],
+    types: Sequence[DType] | None = None,
+) -> None:
+    """Check an argument that may be None."""
+    if array is not None:
+        check(operation, name, array, shape, types)
+
+
 def operand(operation: str, name: str, array: Array) -> Operand:
     """The array as an operand; it must be contiguous and in pool memory."""
     if array.strides != row_major(array.shape, array.dtype.itemsize) and array.size > 1:
@@ -97,27 +109,28 @@ def result(
 
 def call(
     operation: str,
-    arrays: Sequence[tuple[str, Array | Operand | None]],
+    given: Sequence[Array | Operand | None],
     numbers: Sequence[int | float],
     device: Device,
     count: Count,
     label: str | None = None,
 ) -> None:
-    """Queue the operation on the device's current stream."""
+    """Queue the operation on the device's current stream; operands are in the table's order."""
     operands: list[Operand | None] = []
-    for name, given in arrays:
-        if isinstance(given, Array):
-            if given.device is not device:
+    arrays = list(zip(OPERATIONS[operation][0], given, strict=True))
+    for name, array in arrays:
+        if isinstance(array, Array):
+            if array.device is not device:
                 raise DeviceError(
-                    f"{operation}: expected {name} on device {device}, got {given.device}",
+                    f"{operation}: expected {name} on device {device}, got {array.device}",
                     "move it with to_device",
                 )
-            if given.size == 0:
-                _require_empty_results(operation, name, given, arrays)
+            if array.size == 0:
+                _require_empty_results(operation, name, array, arrays)
                 return
-            operands.append(operand(operation, name, given))
+            operands.append(operand(operation, name, array))
         else:
-            operands.append(given)
+            operands.append(array)
     if not device.capabilities.kernels_check_overlap:
         check_overlap(operation, arrays)
     device.operate(

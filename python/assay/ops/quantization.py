@@ -40,12 +40,7 @@ def quantize(x: Array, format: str, *, label: str | None = None) -> Array:
         out = allocation.empty(x.device, shape, dtypes.uint8, "quantize")
         packed = (out.buffer, out.offset, out.nbytes, FORMATS[format])
     call(
-        "quantize",
-        [("x", x), ("out", packed)],
-        (x.size,),
-        x.device,
-        counting.memory_traffic(nbytes(x, out)),
-        label,
+        "quantize", [x, packed], (x.size,), x.device, counting.memory_traffic(nbytes(x, out)), label
     )
     return out
 
@@ -68,7 +63,7 @@ def dequantize(x: Array, format: str, shape: Sequence[int], *, label: str | None
         packed = None if raw is None else (*raw[:3], FORMATS[format])
     call(
         "dequantize",
-        [("x", packed), ("out", out)],
+        [packed, out],
         (out.size,),
         x.device,
         counting.memory_traffic(nbytes(x, out)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
-from assay.ops.operands import call, check, nbytes, result
+from assay.ops.operands import call, check, check_given, nbytes, result
 from assay.runtime import dtypes
 from assay.runtime.array import Array
 
@@ -18,7 +18,7 @@ def scale(x: Array, factor: float = 1.0, *, softcap: float = 0.0, label: str | N
         raise InputError(f"scale: expected a softcap of 0 or more, got {softcap}")
     call(
         "scale",
-        [("x", x)],
+        [x],
         (x.size, float(factor), float(softcap)),
         x.device,
         counting.memory_traffic(nbytes(x, x)),
@@ -39,14 +39,13 @@ def add_residual(
     """Residual + factor * x; with `norm`, the rows of x pass through `rms_norm` first."""
     check("add_residual", "x", x, (None, None))
     check("add_residual", "residual", residual, x.shape)
-    if norm is not None:
-        check("add_residual", "norm", norm, (x.shape[1],))
+    check_given("add_residual", "norm", norm, (x.shape[1],))
     if not epsilon >= 0:
         raise InputError(f"add_residual: expected an epsilon of 0 or more, got {epsilon}")
     out = result("add_residual", x.device, out, x.shape, x.dtype)
     call(
         "add_residual",
-        [("x", x), ("weight", norm), ("residual", residual), ("out", out)],
+        [x, norm, residual, out],
         (*x.shape, float(epsilon), float(factor)),
         x.device,
         counting.memory_traffic(nbytes(x, norm, residual, out)),
@@ -68,7 +67,7 @@ def norm_columns(
         )
     call(
         "norm_columns",
-        [("x", x), ("weight", weight)],
+        [x, weight],
         (rows, columns, first, width, float(epsilon)),
         x.device,
         counting.memory_traffic(2 * rows * width * x.dtype.itemsize, weight.nbytes),

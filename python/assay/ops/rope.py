@@ -10,7 +10,7 @@ from assay.errors import InputError, ShapeError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.kv_cache import cache_operand, check_cache
-from assay.ops.operands import I32, call, check, nbytes, result
+from assay.ops.operands import I32, call, check, check_given, nbytes, result
 from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
@@ -127,7 +127,7 @@ def rope(
     out = result("rope", x.device, out, x.shape, x.dtype)
     call(
         "rope",
-        [("x", x), ("positions", positions), ("table", table.cos_sin), ("out", out)],
+        [x, positions, table.cos_sin, out],
         (rows, heads, head_dim, table.rotary_dim, table.positions, int(table.interleaved)),
         x.device,
         counting.memory_traffic(nbytes(x, positions, out), 4 * rows * table.rotary_dim),
@@ -169,10 +169,8 @@ def rope_write(
     check("rope_write", "qkv", qkv, (rows, (heads + 2 * kv_heads) * head_dim))
     check("rope_write", "positions", positions, (rows,), I32)
     check_cache("rope_write", keys, values, None, kv_heads, head_dim)
-    if query_norm is not None:
-        check("rope_write", "query_norm", query_norm, (head_dim,))
-    if key_norm is not None:
-        check("rope_write", "key_norm", key_norm, (head_dim,))
+    check_given("rope_write", "query_norm", query_norm, (head_dim,))
+    check_given("rope_write", "key_norm", key_norm, (head_dim,))
     if q_out is not None and q_out.shape == (rows, heads * head_dim):
         queries = check("rope_write", "q_out", q_out, (rows, heads * head_dim))
     else:
@@ -187,15 +185,15 @@ def rope_write(
     call(
         "rope_write",
         [
-            ("qkv", qkv),
-            ("positions", positions),
-            ("slot_mapping", slot_mapping),
-            ("table", None if table is None else table.cos_sin),
-            ("query_norm", query_norm),
-            ("key_norm", key_norm),
-            ("keys", cache_operand("rope_write", "keys", keys)),
-            ("values", cache_operand("rope_write", "values", values)),
-            ("q_out", queries),
+            qkv,
+            positions,
+            slot_mapping,
+            None if table is None else table.cos_sin,
+            query_norm,
+            key_norm,
+            cache_operand("rope_write", "keys", keys),
+            cache_operand("rope_write", "values", values),
+            queries,
         ],
         (
             rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.ops import counting
-from assay.ops.operands import F32, I32, call, check, nbytes
+from assay.ops.operands import F32, I32, call, check, check_given, nbytes
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 
@@ -38,21 +38,10 @@ def sample(
     if tokens_out is None:
         tokens_out = allocation.empty(logits.device, (rows,), dtypes.int32, "sample")
     check("sample", "tokens_out", tokens_out, (rows,), I32)
-    if logprobs_out is not None:
-        check("sample", "logprobs_out", logprobs_out, (rows,), F32)
+    check_given("sample", "logprobs_out", logprobs_out, (rows,), F32)
     call(
         "sample",
-        [
-            ("logits", logits),
-            ("temperature", temperature),
-            ("top_k", top_k),
-            ("top_p", top_p),
-            ("min_p", min_p),
-            ("seeds", seeds),
-            ("steps", steps),
-            ("tokens", tokens_out),
-            ("logprobs", logprobs_out),
-        ],
+        [logits, temperature, top_k, top_p, min_p, seeds, steps, tokens_out, logprobs_out],
         (rows, columns),
         logits.device,
         counting.memory_traffic(nbytes(logits, tokens_out)),
@@ -80,14 +69,13 @@ def penalize(
     check("penalize", "logits", logits, (None, None))
     rows = logits.shape[0]
     check("penalize", "counts", counts, logits.shape, I32)
-    if prompt_mask is not None:
-        check("penalize", "prompt_mask", prompt_mask, logits.shape, (dtypes.uint8, dtypes.bool_))
+    check_given("penalize", "prompt_mask", prompt_mask, logits.shape, (dtypes.uint8, dtypes.bool_))
     penalties = (("repetition", repetition), ("presence", presence), ("frequency", frequency))
     for name, array in penalties:
         check("penalize", name, array, (rows,), F32)
     call(
         "penalize",
-        [("logits", logits), ("counts", counts), ("prompt_mask", prompt_mask), *penalties],
+        [logits, counts, prompt_mask, repetition, presence, frequency],
         logits.shape,
         logits.device,
         counting.memory_traffic(nbytes(logits, logits, counts, prompt_mask)),

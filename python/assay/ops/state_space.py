@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.errors import ShapeError
 from assay.ops import counting
 from assay.ops.counting import Count
-from assay.ops.operands import F32, I32, call, check, nbytes, result
+from assay.ops.operands import F32, I32, call, check, check_given, nbytes, result
 from assay.runtime.array import Array
 
 
@@ -36,23 +36,13 @@ def causal_convolution(
             f"{name}: expected 2 taps or more of channels within {columns} columns, "
             f"got {taps} of {channels} from {first} on"
         )
-    if bias is not None:
-        check(name, "bias", bias, (channels,))
+    check_given(name, "bias", bias, (channels,))
     states = check(name, "state", state, (None, taps - 1, channels), F32).shape[0]
     sequences = _check_sequences(name, slots, query_start_loc, seq_lens)
     out = result(name, x.device, out, (rows, channels), x.dtype)
     call(
         name,
-        [
-            ("x", x),
-            ("weight", weight),
-            ("bias", bias),
-            ("slots", slots),
-            ("query_start_loc", query_start_loc),
-            ("seq_lens", seq_lens),
-            ("state", state),
-            ("out", out),
-        ],
+        [x, weight, bias, slots, query_start_loc, seq_lens, state, out],
         (rows, sequences, columns, first, channels, taps, states),
         x.device,
         # Sequences that have rows read and write their state.
@@ -108,18 +98,7 @@ def selective_scan(
     moved = 8 * min(rows, sequences) * inner * state_size
     call(
         name,
-        [
-            ("projected", projected),
-            ("convolved", convolved),
-            ("a_log", a_log),
-            ("d", d),
-            ("dt_bias", dt_bias),
-            ("slots", slots),
-            ("query_start_loc", query_start_loc),
-            ("seq_lens", seq_lens),
-            ("state", state),
-            ("out", out),
-        ],
+        [projected, convolved, a_log, d, dt_bias, slots, query_start_loc, seq_lens, state, out],
         (
             *(rows, sequences, heads, head_dim, groups, state_size, states, int(batch_invariant)),
             *map(float, dt_limit),

@@ -64,7 +64,7 @@ class Weights:
         if self.device.capabilities.packs_weights_on_device and self.dtype is None:
             call(
                 "unpack",
-                [("weights", self.operand()), ("out", out)],
+                [self.operand(), out],
                 self.shape,
                 self.device,
                 counting.memory_traffic(buffer.nbytes + out.nbytes),
