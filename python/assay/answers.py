@@ -41,8 +41,10 @@ class Answer:
 
 def data_of(record: Any, names: str = "") -> dict[str, Any]:
     """Attributes of a record as plain data: those named, by default its fields, in order."""
-    listed = names.split() or getattr(record, "_fields", ()) or [f.name for f in fields(record)]
-    return {name: plain_data(getattr(record, name)) for name in listed}
+    if not names:
+        known = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
+        return data_of(record, " ".join(known))
+    return {name: plain_data(getattr(record, name)) for name in names.split()}
 
 
 def plain_data(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.diagnose.context_length import infer
+from assay.diagnose.step_predictions import infer
 from assay.planner.graph import Graph, Node
 
 

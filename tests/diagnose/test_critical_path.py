@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assay.diagnose.critical_path.path import critical_path
-from assay.diagnose.critical_path.slack import slack
+from assay.diagnose.critical_path.path import critical_path, slack
 from assay.diagnose.critical_path.threads import Threads
 from assay.diagnose.critical_path.walk import DEVICE, walk
 from assay.diagnose.replay.edges import KINDS, Edges

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from assay import ops, xp
-from assay.bench.suites import low_precision, stored_blocks
+from assay.bench.suites import linear_weights, low_precision
 from assay.engine.loading import dequantize
 from assay.errors import AssayError
 from assay.ops import Weights
@@ -17,7 +17,7 @@ if (missing := cuda.probe().missing) is not None:
 pytestmark = pytest.mark.gpu
 
 Values = npt.NDArray[np.float64]
-BLOCKS = tuple(stored_blocks.HALVES)
+BLOCKS = tuple(linear_weights.HALVES)
 FORMATS = ("int8", "fp8", "int4", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
 OTHERS = tuple(format for format in BLOCKS if format not in FORMATS)
 """Formats whose kernels share their parts with those above: tested at fewer shapes."""
@@ -51,7 +51,7 @@ def random_blocks(
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
     """Blocks as a file holds them, and their values; other tests hold those to the gguf package."""
     shape = (outputs, inputs)
-    blocks = stored_blocks.random_blocks(format, *shape, seed=outputs)
+    blocks = linear_weights.random_blocks(format, *shape, seed=outputs)
     if format in dequantize.FORMATS:
         return blocks, dequantize.dequantize(blocks, format, shape)
     return blocks, ops.dequantize(xp.asarray(blocks, copy=True), format, shape).to_numpy()

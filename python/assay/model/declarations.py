@@ -7,10 +7,10 @@ The parts of the model (resolving, solving, tapes, optimizing, uncertainty, grap
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from assay.errors import DeclarationError, unknown_name
 from assay.model.declaration_records import DeclarationRecords, RelationRecord, from_data
@@ -19,8 +19,39 @@ from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
 from assay.model.language.units import Unit, parse_unit
 from assay.model.language.variables import Constant, Variable
-from assay.model.lazy_table import LazyTable
 from assay.model.store import fingerprint
+
+Item = TypeVar("Item")
+
+
+class LazyTable(Mapping[str, Item]):
+    """Items by name, each built from its source on first use.
+
+    A question needs a few hundred of the thousands of declarations of a registry.
+    """
+
+    def __init__(self, sources: Mapping[str, Any], build: Callable[[Any], Item]) -> None:
+        """Take the sources by name and the function that builds an item from one."""
+        self._sources = sources
+        self._build = build
+        self._items: dict[str, Item] = {}
+
+    def __getitem__(self, name: str) -> Item:
+        item = self._items.get(name)
+        if item is None:
+            # Two threads may both build it: all get the item that was stored first.
+            item = self._items.setdefault(name, self._build(self._sources[name]))
+        return item
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
 
 RELATION_KINDS: dict[str, type[Relation]] = {
     cls.kind: cls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,11 +16,10 @@ from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import configuration_hash
 from assay.intervals import Interval
-from assay.report import derivations
+from assay.report import derivations, words
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated
 from assay.report.markdown import write
-from assay.report.numbers import unexplained
 from assay.report.page import render
 from assay.report.run_files import (
     EXPERIMENTS,
@@ -32,6 +32,36 @@ from assay.report.run_files import (
 from assay.report.storing import from_data
 from assay.report.verdicts import changes_problem, verdict_problem
 from assay.report.writer import writer_digest
+
+_NUMBER: Final = re.compile(r"[0-9][0-9,.]*")
+
+
+def unexplained(text: str, claim: Claim) -> list[str]:
+    """Numbers of a text, its figure left out, that no name, setting or change of the claim has.
+
+    >>> claim = Claim("lever.threads", "", None, "x", (), intervention="threads 1 -> 2")
+    >>> unexplained("threads=2 is 5 times faster", claim)
+    ['5']
+    """
+    known = " ".join(
+        (
+            claim.name,
+            claim.intervention,
+            words.settings(claim.details.get("changes") or {}),
+            str(claim.details.get("failure") or ""),
+            str(claim.details.get("lever") or ""),
+            *(str(evidence.select.get("experiment") or "") for evidence in claim.evidence),
+            *(str(evidence.parameters.get("cause") or "") for evidence in claim.evidence),
+            "p50 p90 p95 p99" if claim.name.endswith(("level", "ratio")) else "",
+        )
+    )
+    allowed = set(_tokens(known))
+    return [token for token in _tokens(text) if token not in allowed]
+
+
+def _tokens(text: str) -> list[str]:
+    return [number.rstrip(".,") for number in _NUMBER.findall(text)]
+
 
 TOLERANCE: Final = 1e-9
 """Relative difference between a figure and its derivation: sums may be added in another order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.diagnose.live.expectation import Expectation
-from assay.diagnose.live.launches import host_launch
+from assay.diagnose.live.session import host_launch
 from assay.planner import hardware_spec, model_spec
 
 

@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from assay.engine.requests.stop_strings import StopStrings
+from assay.engine.requests.output_text import StopStrings
 
 TEXT = st.text("ab", max_size=12)
 

@@ -8,7 +8,7 @@ import pytest
 
 from assay.improve.experiments.result import ExperimentResult, Verdict
 from assay.improve.levers.lever import Candidate
-from assay.improve.loop.judging import run_verdict
+from assay.improve.loop.finishing import run_verdict
 from assay.intervals import Interval
 
 TRIAL = ExperimentResult(

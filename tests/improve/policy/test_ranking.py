@@ -21,11 +21,11 @@ from assay.improve.journal import run_folder
 from assay.improve.journal.chain import plain
 from assay.improve.journal.journal import Journal
 from assay.improve.levers.lever import Candidate
+from assay.improve.loop.phases.candidates import qualify
 from assay.improve.policy import history
 from assay.improve.policy.fingerprint import Fingerprint, fingerprint
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, between
-from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, expected_gain, rank
 from assay.intervals import Interval
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.errors import InputError
-from assay.observe.attach import injection, merging
+from assay.observe.attach import injection, tracing
 from assay.observe.attach.injection import TraceFolder
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,7 +68,7 @@ def test_normal_exit_delivers_every_kernel(
     [shard] = folder.shards()
     assert stat.S_IMODE(shard.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    trace = merging.merge([shard])
+    trace = tracing.merge([shard])
     kinds = trace.events["kind"].cast(str)
     assert (int((kinds == "kernel").sum()), int((kinds == "memcpy").sum())) == (12_345, 1)
     assert sorted(trace.events["correlation"].to_list()) == list(range(1, 12_347))
@@ -93,15 +93,15 @@ def test_kernels_are_on_disk_while_the_process_lives_and_after_kill_9(
         assert program.stdout is not None
         program.stdout.readline()
         launched = time.monotonic()
-        until(lambda: folder.shards() and len(merging.read(folder.shards()[0]).events) == 777)
+        until(lambda: folder.shards() and len(tracing.read(folder.shards()[0]).events) == 777)
         # Two periods and what a busy machine adds.
         assert time.monotonic() - launched < 5
         program.kill()
     [shard] = folder.shards()
-    trace = merging.merge([shard])
+    trace = tracing.merge([shard])
     assert len(trace.events) == 777
     [said] = trace.header.degradations
-    flushed = merging.read(shard).flushed_ns
+    flushed = tracing.read(shard).flushed_ns
     assert said == (
         f"process {program.pid}: ended without closing its shard; "
         f"what ended after {flushed - 100_000_000} ns may be missing"
@@ -119,7 +119,7 @@ def test_a_cut_shard_is_read_to_its_last_whole_batch(
     counts = []
     for size in range(len(whole), 3000, -max(1, len(whole) // 40)):
         shard.write_bytes(whole[:size])
-        trace = merging.merge([shard])
+        trace = tracing.merge([shard])
         counts.append(len(trace.events))
         if size < len(whole):
             assert any("without closing" in one for one in trace.header.degradations)
@@ -149,7 +149,7 @@ def test_a_forked_child_leaves_the_shard_alone(
     )
     assert (finished.returncode, finished.stderr) == (0, "")
     [shard] = folder.shards()
-    trace = merging.merge([shard])
+    trace = tracing.merge([shard])
     assert (len(trace.events), trace.header.degradations) == (20, [])
 
 
@@ -174,9 +174,9 @@ def test_arming_and_disarming_cut_out_the_time_between(
             program.stdout.readline()
             folder.control(armed=armed)
         program.wait(20)
-    assert [len(merging.read(path).events) for path in folder.shards()] == [20, 4000]
-    assert all(merging.read(path).complete for path in folder.shards())
-    assert merging.merge(folder.shards()).header.degradations == []
+    assert [len(tracing.read(path).events) for path in folder.shards()] == [20, 4000]
+    assert all(tracing.read(path).complete for path in folder.shards())
+    assert tracing.merge(folder.shards()).header.degradations == []
 
 
 def test_processes_are_merged_on_one_clock(
@@ -196,7 +196,7 @@ def test_processes_are_merged_on_one_clock(
         **traced,
     )
     assert (finished.returncode, finished.stderr) == (0, "")
-    trace = merging.merge(folder.shards())
+    trace = tracing.merge(folder.shards())
     assert trace.events["name"].cast(str).to_list() == ["before", *["child"] * 3, "after"]
     assert trace.events["start_ns"].is_sorted()
     assert len(trace.header.processes) == 2
@@ -209,7 +209,7 @@ def test_another_profiler_is_a_degradation(
     folder.control(armed=True)
     finished = run_script("cuda.cuInit(0); launch(5)", **traced, FAKE_OTHER_SUBSCRIBER="1")
     assert (finished.returncode, finished.stderr) == (0, "")
-    trace = merging.merge(folder.shards())
+    trace = tracing.merge(folder.shards())
     [pid] = trace.header.processes
     assert trace.header.degradations == [
         f"process {pid}: no records: CUPTI is taken by another profiler"
@@ -222,7 +222,7 @@ def test_dropped_records_reach_the_header(
 ) -> None:
     folder.control(armed=True)
     run_script("cuda.cuInit(0); launch(5); cuda.fake_drop(42)", **traced)
-    header = merging.merge(folder.shards()).header
+    header = tracing.merge(folder.shards()).header
     [pid] = header.processes
     assert header.dropped == 42
     assert header.degradations == [f"process {pid}: CUPTI dropped 42 records"]
@@ -330,7 +330,7 @@ def test_an_exit_without_handlers_keeps_what_was_flushed(
     body = "cuda.cuInit(0); launch(40); time.sleep(0.5); os._exit(9)"
     finished = subprocess.run([sys.executable, str(script(body))], env=traced, timeout=30)
     assert finished.returncode == 9
-    trace = merging.merge(folder.shards())
+    trace = tracing.merge(folder.shards())
     assert len(trace.events) == 40
     assert any("without closing" in one for one in trace.header.degradations)
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.observe.telemetry.schedule import Ticker
+from assay.observe.telemetry.sampler import Ticker
 
 PERIOD = 1_000_000_000
 

@@ -8,12 +8,37 @@ import numpy as np
 
 from assay import ops
 from assay.bench.harness import inputs
-from assay.bench.suites import low_precision, stored_blocks
+from assay.bench.harness.inputs import NumPyArray
+from assay.bench.suites import linear_weights, low_precision
 from assay.engine.loading.dequantize import dequantize
 from assay.ops.formats import BLOCKS, INT4_GROUP, STORED_BLOCKS
 from assay.ops.gpu_packing import row_parts
 from assay.ops.weights import Weights
 from assay.runtime.hardware import Device, device as shared
+
+HALVES: Final[dict[str, tuple[int, ...]]] = {
+    "q8_0": (0,), "q4_0": (0,), "q4_1": (0, 2), "q5_0": (0,), "q5_1": (0, 2), "iq4_nl": (0,),
+    "q2_k": (80, 82), "q3_k": (108,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,),
+    "iq4_xs": (0,), "mxfp4": (),
+}  # fmt: skip
+"""Where a block has its 16-bit floats, scales and minima."""
+_EXPONENTS: Final = (118, 126)
+"""The range of the exponent of MXFP4: values near one."""
+
+
+def random_blocks(format: str, rows: int, inner: int, seed: int) -> NumPyArray:
+    """Rows of blocks with random codes and scales, as bytes."""
+    random = np.random.default_rng(seed)
+    values, size = BLOCKS[format]
+    count = rows * inner // values
+    blocks = random.integers(0, 256, (count, size), dtype=np.uint8)
+    for at in HALVES[format]:
+        drawn = random.uniform(-0.02, 0.02, (count, 1)).astype(np.float16)
+        blocks[:, at : at + 2] = drawn.view(np.uint8)
+    if format == "mxfp4":
+        blocks[:, 0] = random.integers(*_EXPONENTS, count)
+    return blocks.reshape(rows, -1)
+
 
 DENSE: Final = ("f32", "bf16", "f16")
 BLOCK_INPUTS: Final = {"int8": 32, "fp8": 32, "int4": INT4_GROUP} | {
@@ -31,7 +56,7 @@ def drawn_rows(format: str, outputs: int, inner: int) -> inputs.NumPyArray:
     They are values or, for formats that nothing here quantizes to, bytes.
     """
     if format in STORED_BLOCKS:
-        return stored_blocks.random_blocks(format, min(_DRAWN_ROWS, outputs), inner, 1)
+        return linear_weights.random_blocks(format, min(_DRAWN_ROWS, outputs), inner, 1)
     drawn = inputs.standard_normal((min(_DRAWN_ROWS, outputs), inner), 1)
     return low_precision.int4_groups(drawn, INT4_GROUP) if format == "int4" else drawn
 

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from assay.answers import Progress, silent
 from assay.diagnose import subject
-from assay.diagnose.hypothesis import Hypothesis
+from assay.diagnose.hypothesis import Evidence, Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
 from assay.diagnose.live.client import Client
 from assay.diagnose.live.diagnosis import ServerDiagnosis
 from assay.diagnose.live.expectation import Expectation, expect
-from assay.diagnose.live.launches import host_launch
 from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import (
     CONCURRENCIES,
@@ -26,11 +25,51 @@ from assay.diagnose.live.probes import (
     Probes,
 )
 from assay.diagnose.live.watch import Watch, Window
+from assay.diagnose.mechanisms.host import HOST_LAUNCH
 from assay.diagnose.violation import Violation
 from assay.errors import InputError
 from assay.http_client import ServerError
 from assay.openai_api.answers import ServedModel
 from assay.planner import hardware_spec, model_spec
+
+
+def host_launch(
+    expected: Expectation, sequences: int, context: int, step_ns: float
+) -> Hypothesis | None:
+    """The cause where a step is longer than predicted, and as long as one of single launches.
+
+    No server states whether it replays graphs; a busy host looks the same from outside, so a trace
+    is still needed to tell where the gaps are.
+    """
+    graphs = expected.step(sequences, context)
+    if graphs is None or step_ns <= graphs["hi"]:
+        return None
+    eager = expected.step(sequences, context, cuda_graphs=False)
+    if eager is None or not eager["lo"] <= step_ns <= eager["hi"]:
+        return None
+    base = HOST_LAUNCH
+    return Hypothesis(
+        base.name,
+        base.sentence,
+        step_ns - graphs["expected"],
+        step_ns - graphs["hi"],
+        step_ns - graphs["lo"],
+        "cannot be told apart from a busy host without a trace",
+        (
+            Evidence(
+                f"a step takes {step_ns / 1e6:.2f} ms; with CUDA graphs {_range(graphs)} is "
+                f"predicted, with a launch for each kernel {_range(eager)}",
+                source="prediction",
+            ),
+        ),
+        base.fix,
+    )
+
+
+def _range(step: dict[str, float]) -> str:
+    expected, lo, hi = (step[name] / 1e6 for name in ("expected", "lo", "hi"))
+    return f"{expected:.2f} ms ({lo:.2f} to {hi:.2f})"
+
 
 DURATION_S: Final = 30.0
 WATCHED: Final = 0.3

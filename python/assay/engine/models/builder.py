@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay import ops
 from assay.engine.architectures import decoder as spec
@@ -10,7 +11,6 @@ from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.models.experts import Experts
 from assay.engine.models.head_padding import HeadPadding, head_padding
 from assay.engine.models.latent_attention import LatentAttention
-from assay.engine.models.latent_weights import HeadParts
 from assay.engine.models.layer_stream import LayerStream, streamed_layers
 from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm, TokenMixer
 from assay.engine.models.model import Model
@@ -18,7 +18,43 @@ from assay.engine.models.model_shape import model_shape
 from assay.engine.models.rotary_embedding import RopeTables
 from assay.engine.models.state_space import StateSpace, taps_first
 from assay.engine.models.weights import Change, WeightSource
+from assay.lazy_import import LazyModule
 from assay.runtime import Array
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+
+class HeadParts(NamedTuple):
+    """How many heads there are, and the rows of the two parts of each."""
+
+    heads: int
+    first_rows: int
+    second_rows: int
+
+    def first(self, values: Matrix) -> Matrix:
+        """The first part of every head, one below the other."""
+        return self._rows(self._by_head(values)[:, : self.first_rows])
+
+    def second(self, values: Matrix) -> Matrix:
+        """The second part of every head."""
+        return self._rows(self._by_head(values)[:, self.first_rows :])
+
+    def first_transposed(self, values: Matrix) -> Matrix:
+        """The first part of every head, each transposed."""
+        return self._rows(self._by_head(values)[:, : self.first_rows].transpose(0, 2, 1))
+
+    def _by_head(self, values: Matrix) -> Matrix:
+        return values.reshape(self.heads, self.first_rows + self.second_rows, -1)
+
+    @staticmethod
+    def _rows(values: Matrix) -> Matrix:
+        return np.ascontiguousarray(values.reshape(-1, values.shape[2]))
 
 
 def build(

@@ -5,10 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assay.engine.requests.stop_strings import StopStrings
-
 if TYPE_CHECKING:
     from assay.engine.loading.tokenizer import Detokenizer
+
+
+class StopStrings:
+    """Passes text through until a stop string is complete.
+
+    >>> stops = StopStrings(["END"])
+    >>> [stops.push("the E"), stops.push("N"), stops.push("D of it"), stops.found]
+    ['the ', '', '', True]
+    """
+
+    __slots__ = ("_buffer", "_stops", "found")
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        """Watch for these strings."""
+        self._stops = tuple(stops)
+        self._buffer = ""
+        self.found = False
+
+    def push(self, text: str) -> str:
+        """Append text; returns what can be shown now, nothing once a stop string was found."""
+        if not self._stops:
+            return text
+        if self.found:
+            return ""
+        self._buffer += text
+        found = (self._buffer.find(stop) for stop in self._stops)
+        first = min((index for index in found if index >= 0), default=-1)
+        if first >= 0:
+            self.found = True
+            shown, self._buffer = self._buffer[:first], ""
+            return shown
+        keep = max(self._partial_match(stop) for stop in self._stops)
+        cut = len(self._buffer) - keep
+        shown, self._buffer = self._buffer[:cut], self._buffer[cut:]
+        return shown
+
+    def flush(self) -> str:
+        """The text held back, when the output ends for another reason."""
+        shown, self._buffer = self._buffer, ""
+        return shown
+
+    def _partial_match(self, stop: str) -> int:
+        """Characters at the end of the buffer that may start `stop`."""
+        for length in range(min(len(stop) - 1, len(self._buffer)), 0, -1):
+            if self._buffer.endswith(stop[:length]):
+                return length
+        return 0
 
 
 class OutputText:

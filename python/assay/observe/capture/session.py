@@ -4,24 +4,55 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.engine.runner import recording
-from assay.errors import InputError
+from assay.errors import AssayError, InputError
 from assay.observe.capture import writing
-from assay.observe.capture.cupti_recorder import CuptiRecorder
 from assay.observe.capture.engine_recorder import EngineRecorder
 from assay.observe.header import TraceHeader
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from assay._native import WorkTrace
+    from assay._native import CuptiSession, WorkTrace
     from assay.engine import Engine
     from assay.observe.trace import Trace
     from assay.runtime import Device
+
+
+class CuptiRecorder:
+    """One session of CUPTI; where there can be none, the reason."""
+
+    def __init__(self) -> None:
+        """Not started."""
+        self._session: CuptiSession | None = None
+        self._notes: list[str] = []
+
+    def start(self) -> None:
+        """Begin to record."""
+        from assay._native import CuptiSession
+        from assay.runtime import cuda
+
+        try:
+            self._session = CuptiSession(folders=cuda.library_folders())
+        except AssayError as error:
+            self._notes.append(f"work of other libraries is not recorded: {error.message}")
+
+    def stop(self) -> dict[str, Any]:
+        """End; returns tables on the monotonic clock, notes, and how many records were lost."""
+        session, self._session = self._session, None
+        if session is None:
+            return {"others": [], "notes": self._notes, "dropped": 0}
+        table = session.stop()
+        if session.clock == "realtime":
+            table = table.shifted(time.monotonic_ns() - time.time_ns())
+        notes = [*self._notes, *session.degradations]
+        return {"others": [table], "notes": notes, "dropped": session.dropped}
+
 
 MAX_LAUNCHES: Final = 1 << 22
 """Launches that are kept of each device unless told otherwise; those beyond are counted."""
