@@ -22,16 +22,12 @@ from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import Flags, MechanismView
 from assay.diagnose.mechanisms.weighed import weighed
 from assay.diagnose.residuals import Residuals
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.operations import parts
 from assay.planner.graph import Graph
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.diagnose.delays.records import DelayExperiment
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 TOLD_APART: Final = 0.5
 """Two causes are not told apart when this share of one's time lies in the other's intervals."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,7 @@ from numpy.typing import NDArray
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.terms import TERMS
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import LazyModule, pl
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 

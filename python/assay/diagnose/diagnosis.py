@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.answers import Answer, data_of
 from assay.diagnose.baseline import BaselineChange
@@ -14,14 +14,9 @@ from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.step_nodes import StepNode, step_nodes
 from assay.diagnose.violation import Violation
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 KERNELS: Final = 20
 """Kernels by time that a diagnosis lists."""

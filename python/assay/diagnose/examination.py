@@ -21,7 +21,7 @@ from assay.diagnose.request import Request
 from assay.diagnose.residuals import Residuals, residuals
 from assay.diagnose.step_predictions import StepPredictions, predict_steps
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.operations import parts
 from assay.observe.structure.opening import open_recovered
@@ -33,11 +33,7 @@ from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.diagnose.delays.records import DelayExperiment
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 MAPPED: Final = 0.5
 """Share of device time that must be operations of the model for it to be the one that ran."""

@@ -13,15 +13,11 @@ from assay.diagnose.itemizing.matching import graph_of_step, graph_phase
 from assay.diagnose.terms import Waterfall
 from assay.diagnose.waterfall import median_waterfall
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.planner.graph import Graph
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True, slots=True)

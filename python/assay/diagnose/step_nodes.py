@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.diagnose.itemizing.matching import Site, Sites
 from assay.diagnose.mechanisms.view import MechanismView
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Key = tuple[str | None, int | None]
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from assay.diagnose import subject
 from assay.diagnose.diagnosis import Situation
 from assay.diagnose.request import Request
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import operations
 from assay.observe.trace import Trace
 from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
 from assay.planner.specs import BatchConfig
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
-
 
 GRID: Final = (1, 64, 256, 1024, 4096, 16_384, 65_536, 262_144)
 """Context lengths that are predicted first."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.catalog import accelerators
 from assay.errors import InputError, UnknownNameError, unknown_name
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 ENGINES: Final = ("vllm", "assay")
 """Engines whose steps can be predicted."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.diagnose.terms import TERMS, Term, Waterfall
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 LOW: Final = 0.05
 HIGH: Final = 0.95

@@ -11,21 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import schema
 from assay.observe.structure.opening import open_recovered
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 WHOLE: Final = "whole trace"
 """The phase of a trace without steps."""

@@ -10,17 +10,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.header import FORMAT, TraceHeader
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 CHUNK: Final = 200_000
 """Rows that are turned into text at a time: bounds the memory, and the time between progress."""

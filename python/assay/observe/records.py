@@ -7,18 +7,13 @@ hold.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import json_rows, schema
 from assay.observe.header import TraceHeader
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 VERSION: Final = 1
 """The version of the layout, under the key `assay_trace` of the first record."""

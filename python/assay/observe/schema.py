@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 KINDS: Final = ("kernel", "memcpy", "memset", "sync", "host", "api", "range", "overhead", "instant")
 """What an event is: on a device kernel, memcpy and memset; on the host the others."""

@@ -9,19 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from assay._native import read_event_shard
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 EVENTS, STEPS = "events.parquet", "steps.parquet"
 """The tables of a stored trace, beside its header."""

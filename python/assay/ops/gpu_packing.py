@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay._native import BLOCK_FORMATS, FORMATS, Buffer
 from assay.errors import ShapeError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.ops import counting
 from assay.ops.formats import DENSE
 from assay.ops.operands import DENSE as DENSE_DTYPES, Operand, call, check, operand
@@ -21,13 +21,10 @@ from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     HostBytes = npt.NDArray[Any] | memoryview
     """Bytes of weights in host memory."""
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 def row_parts(format: str, inputs: int) -> tuple[int, ...]:

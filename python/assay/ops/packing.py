@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay._native import FORMATS, pack_weights, weights_bytes
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.ops import gpu_packing
 from assay.ops.formats import BLOCKS, DENSE, NAMES, PER_CHANNEL, STORED_BLOCKS
 from assay.ops.quantization import quantize
@@ -16,10 +16,7 @@ from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 def pack(

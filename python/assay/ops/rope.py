@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay._native import rope_cos_sin
 from assay.errors import InputError, ShapeError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.ops import counting
 from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import I32, call, check, check_given, nbytes, result
 from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 SCALINGS: Final[dict[str, dict[str, float | None]]] = {
     "none": {},

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.report.run_files import Row
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 COUNTERS: Final = (
     ("gpu_energy_joules",),

@@ -7,17 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.errors import AssayError, InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 JOURNAL: Final = "journal.jsonl"
 HEAD: Final = "journal.head"

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import NativeArray
 from assay.errors import ShapeError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import layout as layouts
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
 from assay.runtime.layout import Layout, Shape
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 Scalar = bool | int | float | complex
 

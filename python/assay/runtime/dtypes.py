@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay._native import FORMATS
 from assay.errors import DTypeError
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
+from assay.lazy_import import np
 
 _FORMAT_NAMES: Final = {
     "int8": "i8",

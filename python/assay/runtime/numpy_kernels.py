@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import AssayError, DeviceError, DTypeError, FreedError, ShapeError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np
 from assay.runtime.allocation import common_device, empty, require_writable
 from assay.runtime.array import Array, numpy_view
 from assay.runtime.dtypes import DType, bfloat16
@@ -14,14 +14,12 @@ from assay.runtime.hardware import Device
 from assay.runtime.layout import Shape
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.runtime import elementwise_kernels, rounding
 
     NumPyArray = npt.NDArray[Any]
 else:
-    np = LazyModule("numpy", globals(), "np")
     elementwise_kernels = LazyModule(
         "assay.runtime.elementwise_kernels", globals(), "elementwise_kernels"
     )

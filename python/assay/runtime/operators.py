@@ -11,18 +11,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import ArrayBufferError, AssayError, DTypeError, ShapeError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.runtime import cuda_array_interface, elementwise, indexing, interop, transfer
 else:
-    # NumPy takes longer to import than a short program runs: it is loaded at the first operation.
-    np = LazyModule("numpy", globals(), "np")
     cuda_array_interface = LazyModule(
         "assay.runtime.cuda_array_interface", globals(), "cuda_array_interface"
     )

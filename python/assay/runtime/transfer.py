@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import DTypeError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np
 from assay.runtime import dtypes, numpy_kernels
 from assay.runtime.allocation import common_device, empty, require_writable
 from assay.runtime.array import Array
@@ -13,14 +13,12 @@ from assay.runtime.dtypes import BY_NAME, DType, bfloat16
 from assay.runtime.hardware import Device, device
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.runtime import elementwise_kernels, rounding
 
     NumPyArray = npt.NDArray[Any]
 else:
-    np = LazyModule("numpy", globals(), "np")
     elementwise_kernels = LazyModule(
         "assay.runtime.elementwise_kernels", globals(), "elementwise_kernels"
     )

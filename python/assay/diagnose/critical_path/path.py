@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +12,8 @@ from assay.diagnose.critical_path.walk import PARTS, Path, walk
 from assay.diagnose.replay.columns import Columns
 from assay.diagnose.replay.edges import FROM_START, TO_END, Edges, dependencies
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
-
 
 Ints = NDArray[np.int64]
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
 from assay.diagnose.waterfall import of_interest
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry import throttle
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 NAME = "clocks and power"
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 NAME = "stream concurrency"
 ROWS = 20

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 NAME = "kernel time"
 ROWS = 20

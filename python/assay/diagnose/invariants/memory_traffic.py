@@ -7,20 +7,15 @@ GPM's bandwidth in telemetry, or DRAM counters that a profiler wrote into the ev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
 from assay.diagnose.waterfall import of_interest
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 NAME = "memory traffic"
 COUNTERS: Final = ("dram__bytes_read.sum", "dram__bytes_write.sum")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.itemizing.lanes import Lane
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.header import TraceHeader
 from assay.observe.telemetry import reading
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Floats = NDArray[np.float64]
 

@@ -16,15 +16,11 @@ from assay.diagnose.itemizing.kernels import DeviceEvents, Pieces, Prediction
 from assay.diagnose.itemizing.lanes import Lane
 from assay.diagnose.itemizing.profiler_cost import record_cost
 from assay.diagnose.terms import TERMS
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
     from assay.planner.graph import Graph
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 

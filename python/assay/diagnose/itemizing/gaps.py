@@ -10,7 +10,7 @@ stall, or the usual work between two launches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,7 @@ from numpy.typing import NDArray
 from assay.diagnose.itemizing import intervals
 from assay.diagnose.itemizing.host_activity import HostActivity, Spans
 from assay.diagnose.terms import CODES
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.itemizing.profiler_cost import RecordCost, record_cost
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 

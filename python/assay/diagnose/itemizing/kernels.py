@@ -12,15 +12,11 @@ from numpy.typing import NDArray
 from assay.diagnose.itemizing import intervals
 from assay.diagnose.itemizing.matching import Site, Sites
 from assay.diagnose.terms import CODES
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.structure.collectives import OPERATIONS as COLLECTIVES
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.planner.graph import Graph
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

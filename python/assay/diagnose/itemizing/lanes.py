@@ -9,15 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 

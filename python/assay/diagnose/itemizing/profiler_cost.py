@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,10 @@ import numpy as np
 
 from assay.diagnose.itemizing.intervals import overlap
 from assay.diagnose.terms import TERMS
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 KEY: Final = "request_id"
 """The member of a range's args that names its request."""

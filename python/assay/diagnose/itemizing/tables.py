@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.diagnose.itemizing.decomposition import Decomposition
 from assay.diagnose.itemizing.matching import graph_phase
 from assay.diagnose.terms import TERMS
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.planner.graph import Graph
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 STEP: Final = ("rank", "device", "step")

@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from assay.diagnose.live.client import Client
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry import table
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Sample
@@ -23,11 +23,6 @@ from assay.observe.telemetry.sources.endpoint import Endpoint, bearer_token
 from assay.observe.telemetry.sources.exposition import split
 from assay.observe.telemetry.sources.source import Source
 from assay.openai_api.address import KEY_VARIABLE
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 CONFIG: Final = "vllm:cache_config_info"
 """A metric whose labels are settings of the engine."""

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from assay.diagnose.mechanisms.classes import COLLECTIVE
 from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import MechanismView
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 
 def _find_graph_gaps(view: MechanismView) -> Finding:

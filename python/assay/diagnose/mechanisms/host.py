@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from assay.diagnose.critical_path.walk import HOST, LATENCY, PARTS, SILENT
@@ -16,12 +14,7 @@ from assay.diagnose.mechanisms.findings import (
 )
 from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import IDLE, PROFILERS, MechanismView
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 
 def _find_host_launch(view: MechanismView) -> Finding:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.mechanisms.findings import MechanismEstimate, NotExamined
 from assay.diagnose.mechanisms.view import MechanismView
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry import reading
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Flags = NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,9 @@ from assay.diagnose.statistics.telemetry_claims import TelemetryClaims, claims_o
 from assay.diagnose.terms import TERMS
 from assay.diagnose.waterfall import of_interest
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import operations
 from assay.planner.graph import Graph
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.errors import InputError, unknown_name
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.operations import is_operation
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 _TIMES: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _AMOUNT: Final = re.compile(r"([+-]?\d{1,12}(?:\.\d{1,9})?)(ns|us|ms|s|x|%)")

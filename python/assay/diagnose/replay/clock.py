@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.diagnose.replay.edges import FROM_START, TO_END, Edges
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import schema
 from assay.observe.exporters import tracks
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 HOST_KINDS = ("host", "api", "sync")
 """Kinds of event that occupy a thread; ranges, overhead and instants lie beside the others."""

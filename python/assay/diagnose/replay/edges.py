@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.replay import waits
 from assay.diagnose.replay.columns import Columns
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 KINDS: Final = ("thread", "launch", "stream", "graph", "event", "inside", "wait")
 """Kinds of edge; `Edges.kind` is an index into it.

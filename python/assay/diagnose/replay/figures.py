@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.diagnose.replay import step_times
 from assay.diagnose.replay.scenario import Scenario
 from assay.intervals import Interval
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 PERCENTILES: Final = (50, 90, 99)
 Z90: Final = 1.6449

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Final
 from assay.diagnose.replay.edges import GRAPH, LAUNCH, STREAM, THREAD
 from assay.diagnose.replay.scenario import Scenario
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.observe.operations import parts
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 OF_PASS: Final = ("embedding", "final_norm")
 """Operations besides those of layers that engines capture; sampling is launched apart."""

@@ -12,19 +12,14 @@ from assay.diagnose.replay.changes import Amount, matching
 from assay.diagnose.replay.columns import starts
 from assay.diagnose.replay.edges import GRAPH, STREAM, THREAD, WAIT, Edges, dependencies
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import schema
 from assay.observe.operations import parts
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(slots=True)

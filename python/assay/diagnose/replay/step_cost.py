@@ -7,20 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np, pl
 from assay.observe import schema
 from assay.observe.operations import parts
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     import scipy.optimize as optimize
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
 else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
     optimize = LazyModule("scipy.optimize", globals(), "optimize")
 
 PER_SAMPLE: Final = frozenset({"lm_head", "sampling", "select_logits", "collect_outputs"})

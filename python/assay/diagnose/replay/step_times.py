@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.replay.scenario import Scenario
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 DRAWS: Final = 400
 """Bootstrap samples of steps."""

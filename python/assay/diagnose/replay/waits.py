@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.replay.columns import Columns
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 CLOCK_TOLERANCE_NS: Final = 20_000
 """How far the clocks of host and device may disagree before an order is not believed."""

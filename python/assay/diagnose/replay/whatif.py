@@ -18,18 +18,13 @@ from assay.diagnose.replay.scenario import Scenario
 from assay.diagnose.replay.step_cost import ObservedCost, StepCost, StepShape
 from assay.errors import AssayError, InputError
 from assay.intervals import Interval
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import schema
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True)

@@ -19,19 +19,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import InputError, unknown_name
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, pl
 from assay.long_run import long_run_degrees, long_run_error
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 

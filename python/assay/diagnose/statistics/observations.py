@@ -7,18 +7,13 @@ thousand steps ran in each interval: the interval is the unit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry.throttle import HARMLESS
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 MOST_ROWS: Final = 2000
 """More intervals than this are averaged with their neighbors."""

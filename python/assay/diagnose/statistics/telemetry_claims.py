@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,7 @@ from assay.diagnose.statistics.effect import NotIdentifiedError
 from assay.diagnose.statistics.lagged import Dependence, Screen, lagged_screen
 from assay.diagnose.statistics.observations import UNIT, Observations
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 Array = NDArray[np.float64]
 

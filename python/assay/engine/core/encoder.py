@@ -16,18 +16,15 @@ from assay.engine.loading.encoder_files import is_encoder, pooling_of
 from assay.engine.models.encoder_model import EncoderModel, build_encoder
 from assay.engine.models.weights import WeightSource
 from assay.errors import InputError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Device, device as device_named, transfer
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.engine.requests.outputs import StepOutput
 
     Vectors = npt.NDArray[np.float32]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 BATCH_TOKENS: Final = 8192
 """Tokens that are computed at once: activations stay small beside the weights."""

@@ -13,15 +13,12 @@ from assay.engine.requests.request import Request
 from assay.engine.requests.sampling_params import SamplingParams
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import transfer
 from assay.runtime.graphs import NodeTime
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 class PromptLogprobs(NamedTuple):

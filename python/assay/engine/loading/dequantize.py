@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import BLOCK_FORMATS
 from assay.errors import UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Bytes = npt.NDArray[np.uint8]
     Values = npt.NDArray[np.float32]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 _CHUNK_BLOCKS: Final = 1 << 16
 """Blocks that are computed at once: intermediate arrays stay small beside the result."""

@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from assay.engine.loading.model_files import Tensor
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Values = npt.NDArray[np.float32]
     Integers = npt.NDArray[np.int32]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 Parts = Mapping[str, Tensor]
 """The tensors of one layer by suffix."""

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import BLOCK_FORMATS
 from assay.engine.loading.dequantize import IQ4_VALUES, fifth_bits, nibbles
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Bytes = npt.NDArray[np.uint8]
     Integers = npt.NDArray[np.int8]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 FORMAT: Final = "q8_0"
 

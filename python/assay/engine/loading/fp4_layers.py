@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from assay.engine.loading.dequantize_layers import Parts, floats, matrix_shape
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.engine.loading.dequantize_layers import Values
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 E2M1: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """The values of e2m1 floats without their sign, which is the highest bit."""

@@ -21,15 +21,12 @@ from assay.engine.loading.gguf_names import (
 from assay.engine.loading.model_files import Tensor
 from assay.engine.loading.tensor_values import tensor_values
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay._native import StoredTensor
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 PERMUTED: Final = ("llama", "granite", "smollm3")
 """Architectures for which llama.cpp permutes the rows of query and key matrices."""

@@ -19,13 +19,10 @@ from assay._native import SafeTensorsFile
 from assay.engine.loading.json_files import read_json
 from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from assay.engine.loading import dequantize
 from assay.engine.loading.model_files import Tensor
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay import ops
 else:
-    np = LazyModule("numpy", globals(), "np")
     ops = LazyModule("assay.ops", globals(), "ops")
 
 DENSE: Final = ("f32", "f16", "bf16")

@@ -22,14 +22,11 @@ from assay.engine.models.model import Model
 from assay.engine.models.model_shape import AdapterShape
 from assay.engine.models.weights import pack_values
 from assay.errors import InputError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Device
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 MAX_ADAPTERS = 64
 

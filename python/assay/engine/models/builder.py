@@ -18,16 +18,13 @@ from assay.engine.models.model_shape import model_shape
 from assay.engine.models.rotary_embedding import RopeTables
 from assay.engine.models.state_space import StateSpace, taps_first
 from assay.engine.models.weights import Change, WeightSource
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Array
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Matrix = npt.NDArray[np.float32]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 class HeadParts(NamedTuple):

@@ -13,15 +13,12 @@ from assay.engine.architectures.decoder import Linear as LinearSpec, Norm as Nor
 from assay.engine.architectures.registry import ENCODERS
 from assay.engine.models.head_padding import HeadPadding, head_padding
 from assay.engine.models.weights import Change, WeightSource
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Array, Device, allocation, transfer
 from assay.runtime.layout import Layout, row_major
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 class EncoderLinear(NamedTuple):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay import ops
 from assay.engine.architectures.decoder import Rotary
 from assay.engine.loading import ModelFiles
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Device, transfer
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 _SCALINGS: dict[str, tuple[str, dict[str, str]]] = {
     "linear": ("linear", {"factor": "factor"}),

@@ -9,15 +9,12 @@ from assay.engine.architectures.decoder import MXFP4_BLOCK, StackedLinear
 from assay.engine.loading import Tensor
 from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
 from assay.engine.loading.tensor_values import tensor_values
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Scalar = TypeVar("Scalar", np.float32, np.uint8)
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 PACKED_FORMAT = "mxfp4"
 EXACT_FORMAT = "bf16"

@@ -8,14 +8,11 @@ from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
 from assay.engine.models.step_buffers import StepBuffers
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Array
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 def taps_first(filters: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -20,17 +20,14 @@ from assay.engine.models.stacked_experts import (
 )
 from assay.engine.models.step_buffers import activation_type
 from assay.errors import UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.ops.formats import INT4_GROUP, PER_CHANNEL
 from assay.runtime import Array, Device, allocation, dtypes, transfer
 from assay.runtime.dtypes import bfloat16
 from assay.runtime.layout import Layout, row_major
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 MIXED_FORMAT = "f16"
 """The format of matrices whose format has no kernels, or whose fused parts have different ones."""

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError, UnsupportedError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.engine.loading.tokenizer import Tokenizer
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 MAX_COMPILED: Final = 32
 """Compiled grammars that are kept; the least recently used one is dropped first."""

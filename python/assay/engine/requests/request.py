@@ -13,15 +13,12 @@ from assay.engine.requests.outputs import FinishReason
 from assay.engine.requests.pending_token import PendingToken
 from assay.engine.requests.sampling_params import SamplingParams
 from assay.errors import AssayError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from assay.engine.loading.tokenizer import Tokenizer
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 _TOKEN_BITS: Final = 24

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 from assay._native import BlockManager
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.ops.kv_cache import is_quantized, token_elements
 from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 FORMATS: dict[str, DType] = {
     "f32": dtypes.float32,

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from assay.engine.models.step_buffers import Workspace
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 _THREADS: Final = 4
 

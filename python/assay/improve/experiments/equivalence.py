@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from assay.errors import InputError
 from assay.intervals import Interval
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    from scipy import stats
-else:
-    stats = LazyModule("scipy.stats", globals(), "stats")
+from assay.lazy_import import stats
 
 MARGIN: Final = 0.03
 """Share by which the metric may differ and still count as what it was."""

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.improve.experiments.result import Block
 from assay.improve.journal import journal as journals
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import RunFolder
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 _COLUMNS: Final = {
     "experiment": "String",

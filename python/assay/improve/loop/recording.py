@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError
 from assay.improve.journal.run_folder import RunFolder
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.telemetry.session import State
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 RATE_HZ: Final = 1.0
 _STAGING: Final = "telemetry"

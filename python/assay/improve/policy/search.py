@@ -16,14 +16,11 @@ from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
 from assay.improve.policy.constraints import Constraints, Failure
 from assay.improve.policy.surrogate import Axis, Posterior, Surrogate, Trials
 from assay.intervals import Interval
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 Changes = dict[str, Setting]
 Key = tuple[Setting, ...]

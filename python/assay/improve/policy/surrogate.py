@@ -13,14 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 DRAWS: Final = 64
 """Draws of the kernel's parameters."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.model import store
 from assay.model.graphs.digraph import strongly_connected_components
 from assay.model.language.dynamics import Iterative
@@ -24,13 +24,9 @@ from assay.model.language.relations import Relation
 from assay.model.tapes.program import TapeProgram
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from assay._native import Tape
     from assay.model.declarations import Declarations
     from assay.model.resolving.resolution import Resolution
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 Edge = tuple[str, str]
 """A computed variable and one of its inputs."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 # Coefficients of Wichura 1988, Algorithm AS 241: The Percentage Points of the Normal Distribution,
 # Applied Statistics 37: numerator and denominator, highest power first. Errors are near 1e-16.

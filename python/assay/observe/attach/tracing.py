@@ -7,22 +7,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from assay._native import build_info, read_event_shard
 from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema, store
 from assay.observe.attach import injection, program, server, tracing
 from assay.observe.header import TraceHeader
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
-
 
 STATUS: Final = "assay.status"
 """The name of the rows in which a process says how far it is."""

@@ -14,22 +14,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import json_rows, operations, records, schema
 from assay.observe.exporters import tracks
 from assay.observe.exporters.tracks import Layout
 from assay.observe.trace import Trace
 from assay.observe.wire import encoding as wire
 from assay.paths import replacing
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 
 class Edges(NamedTuple):

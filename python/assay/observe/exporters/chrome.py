@@ -10,20 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import json_rows, records
 from assay.observe.exporters import tracks
 from assay.observe.trace import Trace
 from assay.paths import replacing
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 CATEGORIES: Final = {
     "kernel": "kernel",

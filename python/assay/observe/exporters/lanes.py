@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
+from assay.lazy_import import np
 
 
 def lanes(tracks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -13,22 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import records, schema
 from assay.observe.exporters import tracks
 from assay.observe.exporters.lanes import bracket_order
 from assay.observe.trace import Trace
 from assay.observe.wire import encoding as wire
 from assay.paths import replacing
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 CHUNK: Final = 250_000
 """Packets that are encoded at a time: bounds the memory."""

@@ -10,17 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import json_rows, records, schema
 from assay.observe.trace import Trace
 from assay.paths import replacing
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 ARRAYS: Final = ("grid", "block")
 AXES: Final = ("x", "y", "z")

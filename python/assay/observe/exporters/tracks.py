@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import schema
 from assay.observe.exporters.lanes import lanes
 from assay.observe.header import TraceHeader
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 LATEST = 2**63 - 1
 

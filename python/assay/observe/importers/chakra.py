@@ -9,10 +9,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import json_rows, records, schema
 from assay.observe.exporters.chakra import ARRAYS, DOUBLE, INT32_LIST, INT64, STRING, TEXTS
 from assay.observe.header import TraceHeader
@@ -21,13 +21,6 @@ from assay.observe.importers.columns import arrays, scattered
 from assay.observe.trace import Trace
 from assay.observe.wire.decoding import Fields, delimited, split, texts, varints
 from assay.observe.wire.encoding import FIXED32, FIXED64, LENGTH, VARINT
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 READS: Final = "Chakra"
 CHUNK: Final = 100_000

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import np, pl
 
 
 def scattered(places: np.ndarray, values: Any, count: int, kind: Any, where: str) -> pl.Series:

@@ -6,18 +6,13 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import json_rows, records, schema
 from assay.observe.importers import frames
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 def recognizes(path: Path, head: bytes) -> bool:

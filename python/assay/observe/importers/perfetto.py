@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np, pl
 from assay.observe import records, schema
 from assay.observe.exporters.perfetto import ARRAYS, NUMBERS, PACKET_KEY, TEXTS
 from assay.observe.importers import frames
@@ -15,13 +15,6 @@ from assay.observe.importers.columns import arrays, scattered
 from assay.observe.trace import Trace
 from assay.observe.wire.decoding import Fields, delimited, split, texts
 from assay.observe.wire.encoding import FIXED64, LENGTH, VARINT
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    np = LazyModule("numpy", globals(), "np")
-    pl = LazyModule("polars", globals(), "pl")
 
 CHUNK: Final = 200_000
 """Packets that are decoded at a time: bounds the memory."""

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.header import TraceHeader
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 def merge(traces: Sequence[Trace], names: Sequence[str]) -> Trace:

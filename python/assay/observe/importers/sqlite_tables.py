@@ -12,16 +12,11 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
+from assay.lazy_import import pl
 
 BATCH: Final = 100_000
 LONGEST: Final = 16 << 20

@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import records, schema
 from assay.observe.exporters.table import ARRAYS, AXES, columns
 from assay.observe.importers import frames
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 _ESCAPES: Final = {"n": "\n", "r": "\r", "\\": "\\"}
 

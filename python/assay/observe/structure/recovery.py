@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.answers import data_of
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.structure import capture, grammar, labels, phases, step_annotations
 from assay.observe.structure.alignment import Aligner, Alignment
@@ -21,11 +21,6 @@ from assay.observe.structure.passes import Run, find_passes
 from assay.observe.structure.sequence import Names, Sequence, sequences
 from assay.observe.structure.step_annotations import Annotation
 from assay.observe.trace import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.answers import Answer, Progress, silent
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import operations, schema
 from assay.observe.structure import collectives
 from assay.observe.structure.opening import open_recovered
 from assay.observe.structure.recovery import Recovery
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
-
 
 Rows = Sequence[Mapping[str, Any]]
 

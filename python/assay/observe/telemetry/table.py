@@ -6,17 +6,12 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry.fields import FIELDS, IDENTITY, PROCESS
 from assay.observe.telemetry.sample import FORMAT, RunHeader, Sample
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 METADATA: Final = "assay.telemetry"
 """Key of a file's metadata under which the run's header is kept, as JSON."""

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.timeline.codes import codes
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 DELTAS: Final = ("start_ns", "correlation", "external", "node")
 """Columns that grow from row to row."""

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 class Codes(NamedTuple):

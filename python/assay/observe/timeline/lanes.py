@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.schema import DEVICE_KINDS
 from assay.observe.timeline.nesting import tracks
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 _LATEST: Final = 2**63 - 1
 

@@ -18,18 +18,14 @@ import numpy as np
 
 from assay.answers import data_of
 from assay.escaping import one_line
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.timeline.blocks import encode
 from assay.observe.timeline.view import degradations
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.timeline.lanes import Lane, Layout
     from assay.observe.timeline.window import Window
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 FORMAT = 1
 """The version of the embedded data; the program in the page is of the same build."""

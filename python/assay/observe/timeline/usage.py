@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.schema import DEVICE_KINDS
 from assay.observe.timeline.codes import Codes, codes
 from assay.observe.timeline.nesting import innermost, merged
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from assay.observe.timeline.lanes import Lane, Layout
     from assay.observe.timeline.window import Window
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 NOT_MAPPED: Final = "not mapped"
 """The label of a kernel without an operation."""

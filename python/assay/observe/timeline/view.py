@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.answers import Answer, data_of
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.timeline.palette import label_color
 from assay.observe.timeline.usage import Columns, Sum, columns, device_sums, labels
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.timeline.lanes import Lane, Layout
     from assay.observe.timeline.window import Window
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True, slots=True)

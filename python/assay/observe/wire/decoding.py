@@ -6,16 +6,11 @@ NumPy, and the bounds of every field are checked before it is used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.observe.wire.encoding import FIXED32, FIXED64, LENGTH, VARINT
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 class Fields(NamedTuple):

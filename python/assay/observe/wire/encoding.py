@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import LazyModule, np
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 else:
-    np = LazyModule("numpy", globals(), "np")
     pa = LazyModule("pyarrow", globals(), "pa")
     pc = LazyModule("pyarrow.compute", globals(), "pc")
 

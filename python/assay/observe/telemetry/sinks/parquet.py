@@ -14,19 +14,14 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay import paths
 from assay.errors import InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe.telemetry import table
 from assay.observe.telemetry.sample import FORMAT, RunHeader, Sample
 from assay.observe.telemetry.sinks.sink import Summary
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 HEADER: Final = "header.json"
 MERGED: Final = 32
