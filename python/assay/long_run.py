@@ -6,15 +6,14 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.intervals import Interval
 from assay.lazy_import import LazyModule
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 fft: Any = LazyModule("scipy.fft", globals(), "fft")
 
-Array = NDArray[np.float64]
 
 CONFIDENCE: Final = 0.90
 """Of every interval of a diagnosis, unless told otherwise."""
@@ -29,7 +28,7 @@ def long_run_degrees(count: int) -> int:
     return min(max(cosines, 4), max(count - 1, 1))
 
 
-def long_run_error(terms: Array) -> float:
+def long_run_error(terms: Floats) -> float:
     """The standard error of the mean of terms in time order, which holds under autocorrelation.
 
     The long-run variance is the mean square of the terms' lowest cosine transforms, and their
@@ -43,7 +42,7 @@ def long_run_error(terms: Array) -> float:
     return math.sqrt(float(np.mean(transforms**2)) / count)
 
 
-def long_run_interval(terms: Array, confidence: float = CONFIDENCE) -> Interval:
+def long_run_interval(terms: Floats, confidence: float = CONFIDENCE) -> Interval:
     """The mean of terms in time order with an interval of Student's t around it."""
     mean = float(terms.mean())
     degrees = long_run_degrees(len(terms))

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
+from assay.array_types import Floats
 from assay.errors import EvaluationError, InputError, MissingInputsError, UnknownNameError
 from assay.model import ANY_SIGN, Distribution, Registry, Scope, Symbol, exp, log, sin, sqrt
 from assay.model.inputs import Given, read_inputs
@@ -20,7 +21,6 @@ from assay.model.uncertainty.propagate import VarianceShare, propagate, variance
 from assay.model.uncertainty.sampling import PointEvaluator, TapeEvaluator, nominal_values
 from assay.model.uncertainty.sobol_indices import sobol_indices
 from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
-from assay.model.uncertainty.truncation import Array
 
 TAILS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -95,7 +95,7 @@ def dynamic() -> Registry:
     return Registry.from_scopes([scope])
 
 
-def quantiles(registry: Registry, target: str, assigned: Mapping[str, Given]) -> Array:
+def quantiles(registry: Registry, target: str, assigned: Mapping[str, Given]) -> Floats:
     sample = propagate(registry, target, assigned, replicates=1)
     return np.asarray(sample.quantiles(TAILS)[0])
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from assay.array_types import Flags
 from assay.diagnose.critical_path.path import CriticalPath, critical_path
 from assay.diagnose.hypothesis import Evidence, Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.catalog import MECHANISMS
@@ -19,7 +20,7 @@ from assay.diagnose.mechanisms.findings import (
     Refuted,
 )
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import Flags, MechanismView
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.mechanisms.weighed import weighed
 from assay.diagnose.residuals import Residuals
 from assay.lazy_import import pl

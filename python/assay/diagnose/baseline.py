@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.terms import TERMS
 from assay.errors import InputError
@@ -22,7 +22,6 @@ from assay.lazy_import import LazyModule, pl
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 
-Floats = NDArray[np.float64]
 
 FAMILY_ERROR: Final = 0.1
 """Chance of any false alarm over all operations, before the smallest change is asked for."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags
 from assay.intervals import Interval
 from assay.lazy_import import LazyModule
 from assay.load.metrics import is_good, limits_ms, request_latencies_ms, succeeded
@@ -63,7 +63,7 @@ def attainment(windows: Sequence[Measurement], slo: ServiceLevel) -> Attainment:
     return Attainment(_interval(share, effective), _binding(records, slo), number)
 
 
-def good_requests(records: Sequence[RequestRecord], slo: ServiceLevel) -> NDArray[np.bool_]:
+def good_requests(records: Sequence[RequestRecord], slo: ServiceLevel) -> Flags:
     """Which requests keep the SLO, in the order in which they were sent."""
     ordered = sorted(records, key=lambda record: record.sent_s)
     good = np.array([succeeded(record) for record in ordered], dtype=bool)
@@ -73,7 +73,7 @@ def good_requests(records: Sequence[RequestRecord], slo: ServiceLevel) -> NDArra
     return good
 
 
-def effective_number(good: NDArray[np.bool_]) -> float:
+def effective_number(good: Flags) -> float:
     """How many independent requests say as much as these.
 
     >>> effective_number(np.ones(40, dtype=bool))

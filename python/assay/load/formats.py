@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.load.metrics import latencies_ms, limits_ms, succeeded
 from assay.load.workloads.measurement import Measurement, RequestRecord
 from assay.load.workloads.workload import Workload
@@ -130,7 +130,7 @@ FORMATS: Final[Mapping[str, Callable[[Measurement, Workload], str]]] = {
 
 
 def _aggregate(
-    measurement: Measurement, done: Sequence[RequestRecord], lengths: NDArray[np.float64]
+    measurement: Measurement, done: Sequence[RequestRecord], lengths: Floats
 ) -> dict[str, Any]:
     figures = measurement.figures
     tokens = np.array([record.output_tokens for record in done], dtype=np.float64)
@@ -161,7 +161,7 @@ def _aggregate(
     return aggregate
 
 
-def _statistics(values: NDArray[np.float64], units: str) -> dict[str, Any] | None:
+def _statistics(values: Floats, units: str) -> dict[str, Any] | None:
     if not values.size:
         return None
     statistics = {
@@ -180,7 +180,7 @@ def _rate(value: float | None, units: str) -> dict[str, Any] | None:
     return None if value is None else {"units": units, "mean": float(value)}
 
 
-def _sequence_length(values: NDArray[np.float64]) -> dict[str, Any]:
+def _sequence_length(values: Floats) -> dict[str, Any]:
     if not values.size:
         return {"distribution": "other", "value": 0}
     if values.min() == values.max():

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.intervals import Interval
 from assay.load.metrics import request_latencies_ms, succeeded
 from assay.load.workloads.measurement import RequestRecord
@@ -40,7 +40,7 @@ def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Int
     return by_figure
 
 
-def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.float64]:
+def _throughputs(done: Sequence[RequestRecord], seconds: float) -> Floats:
     """Tokens a second in each slice of the window; a request's arrivals share its tokens."""
     times, weights = [], []
     for record in done:
@@ -54,6 +54,6 @@ def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.fl
     return np.asarray(tokens * _SLICES / seconds, dtype=np.float64)
 
 
-def _figure(terms: NDArray[np.float64]) -> Interval:
+def _figure(terms: Floats) -> Interval:
     interval = long_run_interval(terms, CONFIDENCE)
     return interval._replace(lo=max(0.0, interval.lo))

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats, Ints
 from assay.lazy_import import LazyModule
 from assay.load.metrics import is_latency
 from assay.load.workloads.measurement import LoadState, RequestRecord
@@ -36,8 +36,6 @@ _CONFIDENCE: Final = 0.95
 _LEAST_REQUESTS: Final = 10
 _MOST_BLOCKS: Final = 20
 _EARLY_SHARE: Final = 0.1
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ def _growth(
     return (mean / rate, (mean - quantile * error) / rate), None
 
 
-def _under_way(begin: Floats, end: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _under_way(begin: Floats, end: Floats) -> tuple[Floats, Ints]:
     """Times of change, and how many intervals cover the time from each to the next."""
     finite = end[np.isfinite(end)]
     times = np.concatenate([begin, finite])

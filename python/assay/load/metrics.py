@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.load.workloads.measurement import RequestRecord
 from assay.load.workloads.workload import ServiceLevel
 
@@ -24,8 +24,6 @@ LATENCIES: Final = ("ttft", "tpot", "itl", "e2el")
 """The latencies, as the names of figures spell them: mean_ttft_ms, p99_e2el_ms."""
 
 PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0)
-
-Floats = NDArray[np.float64]
 
 
 def figures(
@@ -106,7 +104,7 @@ def request_latencies_ms(done: Sequence[RequestRecord]) -> dict[str, Floats]:
     return {"ttft": 1e3 * (first - sent), "tpot": 1e3 * tpot, "e2el": 1e3 * (end - sent)}
 
 
-def is_good(done: Sequence[RequestRecord], slo: ServiceLevel) -> NDArray[np.bool_]:
+def is_good(done: Sequence[RequestRecord], slo: ServiceLevel) -> Flags:
     """Which of the requests that succeeded keep every limit; a limit itself is kept."""
     values = request_latencies_ms(done)
     good = np.ones(len(done), dtype=bool)

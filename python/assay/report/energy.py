@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Floats
 from assay.lazy_import import np, pl
 from assay.report.run_files import Row
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Array = NDArray[np.float64]
 
 COUNTERS: Final = (
     ("gpu_energy_joules",),
@@ -49,7 +49,7 @@ def mean_power(state: pl.DataFrame, blocks: Sequence[Row]) -> float | None:
     return float(sum(gauges)) if gauges else None
 
 
-def _series(state: pl.DataFrame, name: str) -> Iterator[tuple[Array, Array]]:
+def _series(state: pl.DataFrame, name: str) -> Iterator[tuple[Floats, Floats]]:
     """Times and values of a field, device by device."""
     if name not in state.columns:
         return
@@ -61,7 +61,7 @@ def _series(state: pl.DataFrame, name: str) -> Iterator[tuple[Array, Array]]:
         )
 
 
-def _of_counter(times: Array, values: Array, begin: Array, end: Array) -> float | None:
+def _of_counter(times: Floats, values: Floats, begin: Floats, end: Floats) -> float | None:
     """Joules over seconds, from the first to the last sample inside each block."""
     first = np.searchsorted(times, begin, "left")
     last = np.searchsorted(times, end, "right") - 1
@@ -72,7 +72,7 @@ def _of_counter(times: Array, values: Array, begin: Array, end: Array) -> float 
     return joules / seconds if seconds > 0 and joules > 0 else None
 
 
-def _of_gauge(times: Array, values: Array, begin: Array, end: Array) -> float | None:
+def _of_gauge(times: Floats, values: Floats, begin: Floats, end: Floats) -> float | None:
     """The mean of the samples inside blocks."""
     place = np.searchsorted(begin, times, "right") - 1
     inside = (place >= 0) & (times <= end[np.maximum(place, 0)])

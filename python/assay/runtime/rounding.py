@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from assay.array_types import Floats
+
 _QUIET = np.uint32(0x0040_0000)
 _EXPONENT = np.uint32(0x7F80_0000)
 _MAGNITUDE = np.uint32(0x7FFF_FFFF)
@@ -38,7 +40,7 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     return kept.astype(np.uint16)
 
 
-def to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def to_odd(values: Floats) -> npt.NDArray[np.float32]:
     """The values in float32, rounded to odd, so that a second rounding is as good as one."""
     with np.errstate(all="ignore"):
         near = values.astype(np.float32)

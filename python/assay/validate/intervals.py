@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.catalog import accelerators
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.tapes.compile import Compiled
@@ -24,8 +24,6 @@ from assay.model.uncertainty.sources import UncertainCone, UncertaintyQuery, fin
 from assay.scenario.includes import Include, include_calibrated
 from assay.stack import registry
 from assay.validate.points import compile_known
-
-Array = NDArray[np.float64]
 
 COUNT = 256
 """Points a case: the ends of an interval are known to about 3 % of its width."""
@@ -73,7 +71,7 @@ def _between(
     return {pair: value for pair, value in correlations.items() if names.keys() >= set(pair)}
 
 
-def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Array:
+def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Floats:
     """Outputs at sampled points, of shape (outputs, cases, points).
 
     A case's certain inputs are single numbers, so that what follows from those alone is computed
@@ -95,13 +93,13 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
 
 def _sampled(
     function: Compiled, cases: Sequence[Inputs], positions: Sequence[int], count: int
-) -> Iterator[tuple[int, Array]]:
+) -> Iterator[tuple[int, Floats]]:
     """Outputs of the cases at some positions, which give the inputs of a function."""
     names, outputs = function.inputs, function.outputs
     place_of = {name: place for place, name in enumerate(names)}
     drawn = {place: _drawn(cases[place], names, outputs, count) for place in positions}
 
-    def evaluate(position: int) -> tuple[int, Array]:
+    def evaluate(position: int) -> tuple[int, Floats]:
         columns: list[Any] = [cases[position].values[name] for name in names]
         for name, column in zip(*drawn[position], strict=True):
             columns[place_of[name]] = column
@@ -117,7 +115,7 @@ def _sampled(
 
 def _drawn(
     case: Inputs, names: Sequence[str], outputs: Sequence[str], count: int
-) -> tuple[tuple[str, ...], Array]:
+) -> tuple[tuple[str, ...], Floats]:
     """The uncertain inputs of a case, and their sampled points, one row each."""
     key = (
         tuple(outputs), tuple(names), tuple(case.distributions.items()),
@@ -133,7 +131,7 @@ def _drawn(
     return _DRAWN[key]
 
 
-_DRAWN: dict[tuple[object, ...], tuple[tuple[str, ...], Array]] = {}
+_DRAWN: dict[tuple[object, ...], tuple[tuple[str, ...], Floats]] = {}
 """Points of the sources, which are the same for cases with the same distributions."""
 _CONES: dict[tuple[object, ...], UncertainCone] = {}
 """What outputs are computed from, which is the same for cases that give the same inputs."""
@@ -141,7 +139,7 @@ _CONES: dict[tuple[object, ...], UncertainCone] = {}
 
 def intervals(
     cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT, first: int | None = None
-) -> Array:
+) -> Floats:
     """The 5th and 95th percentile, of shape (outputs, cases, 2); NaN where there is no value.
 
     `first` leaves all outputs but so many out, of a tape that has more.

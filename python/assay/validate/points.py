@@ -14,11 +14,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Group:
 
     names: tuple[str, ...]
     positions: NDArray[np.intp]
-    columns: Array
+    columns: Floats
 
 
 class GroupedPoints:
@@ -68,7 +67,7 @@ class GroupedPoints:
             for names, members in positions.items()
         )
 
-    def evaluate(self, outputs: Sequence[str]) -> dict[str, Array]:
+    def evaluate(self, outputs: Sequence[str]) -> dict[str, Floats]:
         """Each output, one number a point; NaN where inputs are missing."""
         columns = {name: np.full(self.count, np.nan) for name in outputs}
         for group in self.groups:

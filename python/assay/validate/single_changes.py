@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.answers import data_of
+from assay.array_types import Floats
 from assay.model.inputs import Inputs
 from assay.model.tapes.compile import Compiled
 from assay.stack import registry
 from assay.validate.model_error import PART
 from assay.validate.points import compile_known
-
-Array = NDArray[np.float64]
 
 LARGEST = 8.0
 """An input is tried from its eighth to eight times its value."""
@@ -91,7 +89,7 @@ def single_changes(inputs: Inputs, output: str, observed: float) -> list[SingleC
 
 
 def _settings(
-    function: Compiled, names: Sequence[str], values: Array, observed: float, predicted: float
+    function: Compiled, names: Sequence[str], values: Floats, observed: float, predicted: float
 ) -> list[SingleChange]:
     """Settings at values that leave at most half of the miss."""
     tried = []
@@ -116,7 +114,7 @@ def _settings(
 
 
 def _solved(
-    function: Compiled, names: Sequence[str], values: Array, observed: float
+    function: Compiled, names: Sequence[str], values: Floats, observed: float
 ) -> list[tuple[str, float]]:
     """Inputs and the values at which the output is as observed, the smallest factor first."""
     tried = [p for p, name in enumerate(names) if values[p] > 0 and _is_number(name)]
@@ -148,7 +146,7 @@ def _is_number(name: str) -> bool:
     return variable.boundary != "scenario"
 
 
-def _crossing(figures: Array, observed: float) -> float | None:
+def _crossing(figures: Floats, observed: float) -> float | None:
     """The factor nearest to one at which the figures cross the observed one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.log(figures / observed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Ints
 from assay.diagnose.critical_path.threads import Threads
 from assay.diagnose.critical_path.walk import PARTS, Path, walk
 from assay.diagnose.replay.columns import Columns
@@ -14,8 +14,6 @@ from assay.diagnose.replay.edges import FROM_START, TO_END, Edges, dependencies
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe.trace import Trace
-
-Ints = NDArray[np.int64]
 
 
 def slack(start: Ints, end: Ints, edges: Edges, horizon: int) -> Ints:
@@ -134,7 +132,7 @@ def _table(events: pl.DataFrame, path: Path) -> pl.DataFrame:
     ).hstack(names.select(pl.all().gather(row.cast(pl.UInt32))))
 
 
-def _slack_table(rows: NDArray[np.int64], values: NDArray[np.int64]) -> pl.DataFrame:
+def _slack_table(rows: Ints, values: Ints) -> pl.DataFrame:
     return pl.DataFrame(
         {"row": pl.Series(rows, dtype=pl.Int64), "slack_ns": pl.Series(values, dtype=pl.Int64)}
     )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Ints
 from assay.observe.timeline import nesting
-
-Ints = NDArray[np.int64]
 
 
 class Run(NamedTuple):

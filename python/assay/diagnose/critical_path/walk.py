@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Ints
 from assay.diagnose.critical_path.threads import Threads
 from assay.diagnose.replay.edges import FROM_START, TO_END, Edges
-
-Ints = NDArray[np.int64]
 
 PARTS: Final = ("device", "launch latency", "device gap", "host", "host, no event")
 """What a stretch of the path is.

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.diagnose.itemizing.lanes import Lane
 from assay.lazy_import import pl
 from assay.observe.header import TraceHeader
 from assay.observe.telemetry import reading
 from assay.planner.graph import Graph
-
-Floats = NDArray[np.float64]
 
 OLDEST_NS: Final = 2_000_000_000
 """A sample this old says nothing of a step."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.itemizing import gaps, intervals, kernels
 from assay.diagnose.itemizing.clocks import Clocks
 from assay.diagnose.itemizing.host_activity import ANY_THREAD, Spans, host_activity
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from assay.observe.trace import Trace
     from assay.planner.graph import Graph
 
-Ints = NDArray[np.int64]
 
 NOTED: Final = 0.001
 """Share of the time from which on a lack is worth a note."""
@@ -137,7 +136,7 @@ def _frame(
     window = np.searchsorted(lane.edges, start, side="right") - 1
     numbers = lane.steps["step"].to_numpy()
 
-    def nullable(values: Ints, keep: NDArray[np.bool_], kind: pl.DataType | type) -> pl.Series:
+    def nullable(values: Ints, keep: Flags, kind: pl.DataType | type) -> pl.Series:
         return pl.select(
             pl.when(pl.Series(keep)).then(pl.Series(values)).otherwise(None).cast(kind)
         ).to_series()

@@ -13,15 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.itemizing import intervals
 from assay.diagnose.itemizing.host_activity import HostActivity, Spans
 from assay.diagnose.terms import CODES
 from assay.lazy_import import pl
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 LAUNCH, STALL = CODES["launch_gaps"], CODES["host_stalls"]
 SYNC, QUEUE = CODES["synchronization"], CODES["queueing"]

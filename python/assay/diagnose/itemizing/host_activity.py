@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.itemizing.profiler_cost import RecordCost, record_cost
 from assay.lazy_import import pl
 
 if TYPE_CHECKING:
     from assay.observe.trace import Trace
 
-Ints = NDArray[np.int64]
 
 ANY_THREAD: Final = -1
 """The thread of a call whose record does not say."""
@@ -44,7 +43,7 @@ class Spans:
             return self
         return self.where((self.thread == thread) | (self.thread == ANY_THREAD))
 
-    def where(self, keep: NDArray[np.bool_]) -> Spans:
+    def where(self, keep: Flags) -> Spans:
         """Those that are kept."""
         return Spans(self.start[keep], self.end[keep], self.row[keep], self.thread[keep])
 
@@ -71,7 +70,7 @@ class HostActivity:
     """Records of the profiler about itself."""
     sections: Spans
     """Sections of the own engine's step."""
-    is_launch: NDArray[np.bool_]
+    is_launch: Flags
     """Whether a section launches."""
     begins: Ints
     """When operations and calls of the host begin, in order."""

@@ -6,9 +6,8 @@ All functions take arrays of whole nanoseconds; an interval is `[start, end)`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from assay.array_types import Ints
 
 
 def owned_pieces(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

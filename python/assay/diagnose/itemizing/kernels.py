@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats, Ints
 from assay.diagnose.itemizing import intervals
 from assay.diagnose.itemizing.matching import Site, Sites
 from assay.diagnose.terms import CODES
@@ -18,9 +18,6 @@ from assay.observe.structure.collectives import OPERATIONS as COLLECTIVES
 if TYPE_CHECKING:
     from assay.planner.graph import Graph
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 FLOOR, ABOVE = CODES["floor"], CODES["kernel_inefficiency"]
 BESIDE, THROTTLED, UNKNOWN = CODES["lost_overlap"], CODES["throttling"], CODES["unknown"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Ints
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe import schema
@@ -15,7 +15,6 @@ from assay.observe import schema
 if TYPE_CHECKING:
     from assay.observe.trace import Trace
 
-Ints = NDArray[np.int64]
 
 KEYS = ("rank", "pid", "device")
 """What tells one lane from another: -1 where the trace does not say."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Flags = NDArray[np.bool_]
+from assay.array_types import Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.diagnose.mechanisms.findings import MechanismEstimate, NotExamined
 from assay.diagnose.mechanisms.view import MechanismView
 from assay.lazy_import import pl
 from assay.observe.telemetry import reading
-
-Flags = NDArray[np.bool_]
 
 OLDEST_NS: Final = 2_000_000_000
 """A sample this old says nothing of a step."""
@@ -41,7 +39,7 @@ def samples(view: MechanismView, source: str, *fields: str) -> pl.DataFrame | No
 
 
 def contrast(
-    view: MechanismView, affected: Flags, took: NDArray[np.float64], what: str
+    view: MechanismView, affected: Flags, took: Floats, what: str
 ) -> MechanismEstimate | NotExamined | None:
     """What steps in a state take longer than steps outside it, in the mean over all steps."""
     if not affected.any():

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats, Ints
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.mechanisms.findings import MechanismClaim
 from assay.diagnose.residuals import Residuals
@@ -21,9 +21,6 @@ from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe import operations
 from assay.planner.graph import Graph
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 IDLE: Final = ("launch_gaps", "host_stalls", "synchronization", "queueing", "profiler_overhead")
 """Terms in which the device does nothing."""
@@ -185,7 +182,7 @@ class MechanismView:
         idle = self.of_terms(*IDLE)
         return 2 * int(self.dur[self.is_late].sum()) >= int(self.dur[idle].sum()) > 0
 
-    def per_step(self, chosen: Flags) -> NDArray[np.float64]:
+    def per_step(self, chosen: Flags) -> Floats:
         """The time of some intervals in each of `steps`."""
         known = self.steps["step"].to_numpy()
         place = np.searchsorted(known, self.intervals["step"].to_numpy()[chosen])

@@ -8,27 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from assay.array_types import Ints
 from assay.diagnose.replay.edges import FROM_START, TO_END, Edges
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
     """Start and end of each event of `rows`, in nanoseconds from the first."""
 
-    rows: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    rows: Ints
+    start: Ints
+    end: Ints
 
 
 def run(
-    edges: Edges,
-    observed_start: NDArray[np.int64],
-    work_ns: NDArray[np.int64] | None = None,
-    lag_ns: NDArray[np.int64] | None = None,
+    edges: Edges, observed_start: Ints, work_ns: Ints | None = None, lag_ns: Ints | None = None
 ) -> Times:
     """Replay: every event as early as what it waits for allows.
 
@@ -52,7 +50,7 @@ def run(
     return Times(edges.rows, _times(starts)[back], _times(ends)[back])
 
 
-def _times(values: list[int]) -> NDArray[np.int64]:
+def _times(values: list[int]) -> Ints:
     """Times as an array; what damaged durations carry beyond its range ends at its border."""
     if values and not -_FAR < min(values) <= max(values) < _FAR:
         values = [min(max(value, -_FAR), _FAR) for value in values]
@@ -70,9 +68,7 @@ _Later = dict[int, list[tuple[int, int]]]
 """By source: destinations that begin before it and end after it, with delays."""
 
 
-def _incoming(
-    place: NDArray[np.int64], edges: Edges, lag: NDArray[np.int64], count: int
-) -> tuple[_Incoming, _Later]:
+def _incoming(place: Ints, edges: Edges, lag: Ints, count: int) -> tuple[_Incoming, _Later]:
     src, dst = place[edges.src], place[edges.dst]
     anchor = np.where(np.isin(edges.kind, FROM_START), _START, _FINISH)
     anchor[np.isin(edges.kind, TO_END)] = _HOLDS_END

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from assay.array_types import Flags, Ints
 from assay.lazy_import import np, pl
 from assay.observe import schema
 from assay.observe.exporters import tracks
@@ -24,22 +25,22 @@ LONGEST_NS = 2**55
 class Columns:
     """One entry a row of the event table; -1 stands for null."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    is_device: NDArray[np.bool_]
-    is_sync: NDArray[np.bool_]
-    is_copy: NDArray[np.bool_]
-    call: NDArray[np.int64]
+    start: Ints
+    end: Ints
+    is_device: Flags
+    is_sync: Flags
+    is_copy: Flags
+    call: Ints
     """The row of the API call that started a device event."""
-    pid: NDArray[np.int64]
-    step: NDArray[np.int64]
-    correlation: NDArray[np.int64]
-    graph: NDArray[np.int64]
-    stream: NDArray[np.int64]
+    pid: Ints
+    step: Ints
+    correlation: Ints
+    graph: Ints
+    stream: Ints
     """A number for each stream of each device, over ranks."""
-    thread: NDArray[np.int64]
+    thread: Ints
     """A number for each thread of each process, over ranks."""
-    name: NDArray[np.int64]
+    name: Ints
     """Index into `names`."""
     names: tuple[str, ...]
 
@@ -77,17 +78,17 @@ class Columns:
         )
 
 
-def starts(events: pl.DataFrame) -> NDArray[np.int64]:
+def starts(events: pl.DataFrame) -> Ints:
     """Starts that sums of durations do not carry beyond 64 bits."""
     return _integers(events, "start_ns").clip(0, LATEST_NS)
 
 
-def _integers(events: pl.DataFrame, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = events[name].cast(pl.Int64).fill_null(-1).to_numpy()
+def _integers(events: pl.DataFrame, name: str) -> Ints:
+    values: Ints = events[name].cast(pl.Int64).fill_null(-1).to_numpy()
     return values
 
 
-def _numbered(events: pl.DataFrame, keys: list[str], where: NDArray[Any]) -> NDArray[np.int64]:
+def _numbered(events: pl.DataFrame, keys: list[str], where: NDArray[Any]) -> Ints:
     """A number for each distinct combination of keys; -1 outside `where`."""
     number = np.zeros(events.height, np.int64)
     for key in keys:

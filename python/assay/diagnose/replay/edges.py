@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.replay import waits
 from assay.diagnose.replay.columns import Columns
 from assay.lazy_import import np
@@ -43,15 +44,15 @@ class Edges:
     `FROM_START`: `start(src) + lag_ns`) over the edges into it; the one that decided is `binding`.
     """
 
-    src: NDArray[np.int64]
+    src: Ints
     """Rows of the event table."""
-    dst: NDArray[np.int64]
+    dst: Ints
     kind: NDArray[np.int8]
-    lag_ns: NDArray[np.int64]
-    binding: NDArray[np.bool_]
-    rows: NDArray[np.int64]
+    lag_ns: Ints
+    binding: Flags
+    rows: Ints
     """Events that take part: on the device all, on threads those that contain no other."""
-    work_ns: NDArray[np.int64]
+    work_ns: Ints
     """Of each row of `rows`: its duration without waiting."""
     usual_ns: dict[str, int]
     """The usual delay of each kind of edge: its median where that edge decided."""
@@ -99,19 +100,17 @@ def dependencies(trace: Trace, columns: Columns | None = None) -> Edges:
     )
 
 
-Pair = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+Pair = tuple["Ints", "Ints"]
 
 
-def _joined(
-    pairs: list[tuple[int, Pair]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int8]]:
+def _joined(pairs: list[tuple[int, Pair]]) -> tuple[Ints, Ints, NDArray[np.int8]]:
     src = np.concatenate([ends[0] for _, ends in pairs])
     dst = np.concatenate([ends[1] for _, ends in pairs])
     kind = np.concatenate([np.full(len(ends[0]), code, np.int8) for code, ends in pairs])
     return src, dst, kind
 
 
-def thread_leaves(columns: Columns) -> NDArray[np.int64]:
+def thread_leaves(columns: Columns) -> Ints:
     """Host events that contain no other of their thread, in order of threads and starts."""
     rows = np.flatnonzero(columns.thread >= 0)
     order = rows[np.lexsort((rows, -columns.end[rows], columns.start[rows], columns.thread[rows]))]
@@ -121,7 +120,7 @@ def thread_leaves(columns: Columns) -> NDArray[np.int64]:
     return order[is_leaf]
 
 
-def _thread_edges(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
+def _thread_edges(columns: Columns, leaves: Ints) -> Pair:
     same = columns.thread[leaves[1:]] == columns.thread[leaves[:-1]]
     return leaves[:-1][same], leaves[1:][same]
 
@@ -138,7 +137,7 @@ def _device_order(columns: Columns) -> tuple[Pair, Pair]:
     return (before[~inside], after[~inside]), (before[inside], after[inside])
 
 
-def replays(columns: Columns) -> NDArray[np.int64]:
+def replays(columns: Columns) -> Ints:
     """The correlation of the graph launch that a device event belongs to, or -1."""
     correlation = np.where(columns.is_device, columns.correlation, -1)
     values, inverse, counts = np.unique(correlation, return_inverse=True, return_counts=True)
@@ -161,7 +160,7 @@ def _launch_edges(columns: Columns) -> Pair:
     return columns.call[rows[first]], rows[first]
 
 
-def _inside_edges(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
+def _inside_edges(columns: Columns, leaves: Ints) -> Pair:
     """From a host section to the first device event on each stream that it runs itself."""
     sections, rows = _run_inside(columns, leaves)
     order = np.lexsort((columns.start[rows], columns.stream[rows], sections))
@@ -173,14 +172,14 @@ def _inside_edges(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
     return sections[first], rows[first]
 
 
-def _run_inside(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
+def _run_inside(columns: Columns, leaves: Ints) -> Pair:
     """Host sections, and the device events without a call that lie in each."""
     rows = np.flatnonzero(columns.is_device & (columns.call < 0))
     sections = waits.enclosing(columns, leaves, rows)
     return sections[sections >= 0], rows[sections >= 0]
 
 
-def _inside_ends(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
+def _inside_ends(columns: Columns, leaves: Ints) -> Pair:
     """From the last device event in each section to the section's end."""
     sections, rows = _run_inside(columns, leaves)
     order = np.lexsort((columns.end[rows], sections))
@@ -191,8 +190,8 @@ def _inside_ends(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
 
 
 def _delays(
-    columns: Columns, src: NDArray[np.int64], dst: NDArray[np.int64], kind: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], dict[str, int]]:
+    columns: Columns, src: Ints, dst: Ints, kind: NDArray[np.int8]
+) -> tuple[Ints, Flags, dict[str, int]]:
     """Delays of edges into starts, and which edge decided each start."""
     from_start = np.isin(kind, FROM_START)
     slack = columns.start[dst] - np.where(from_start, columns.start[src], columns.end[src])
@@ -213,18 +212,14 @@ _GROUPS: Final = (*KINDS, "graph_launch")
 _GRAPH_LAUNCH: Final = len(KINDS)
 
 
-def _groups(columns: Columns, dst: NDArray[np.int64], kind: NDArray[np.int8]) -> NDArray[np.int8]:
+def _groups(columns: Columns, dst: Ints, kind: NDArray[np.int8]) -> NDArray[np.int8]:
     """Kinds of edge, with launches of graphs apart from those of kernels."""
     of_graph = (kind == LAUNCH) & (replays(columns)[dst] >= 0)
     return np.where(of_graph, _GRAPH_LAUNCH, kind).astype(np.int8)
 
 
 def _usual(
-    columns: Columns,
-    src: NDArray[np.int64],
-    dst: NDArray[np.int64],
-    group: NDArray[np.int8],
-    slack: NDArray[np.int64],
+    columns: Columns, src: Ints, dst: Ints, group: NDArray[np.int8], slack: Ints
 ) -> dict[str, int]:
     """The usual delay of each kind, from events where no other edge can have decided."""
     usual = {}
@@ -261,9 +256,7 @@ _ENOUGH: Final = 5
 """Edges that must have decided before their median is taken."""
 
 
-def _wait_delays(
-    columns: Columns, src: NDArray[np.int64], dst: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+def _wait_delays(columns: Columns, src: Ints, dst: Ints) -> tuple[Ints, Flags, Ints]:
     """Delays of waits, whether each blocked, and the time it takes where it does not block."""
     duration = columns.end[dst] - columns.start[dst]
     slack = columns.end[dst] - columns.end[src]

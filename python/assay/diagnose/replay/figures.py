@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.array_types import Floats
 from assay.diagnose.replay import step_times
 from assay.diagnose.replay.scenario import Scenario
 from assay.intervals import Interval
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 PERCENTILES: Final = (50, 90, 99)
 Z90: Final = 1.6449
 
 
-def figures(
-    ns: NDArray[np.float64], batch: int | None, log_error: float, of: Scenario
-) -> dict[str, Interval]:
+def figures(ns: Floats, batch: int | None, log_error: float, of: Scenario) -> dict[str, Interval]:
     """Step time and what follows from it, with intervals from steps and from the model."""
     draws = _draws(ns, log_error)
     expected = float(np.median(ns))
@@ -38,19 +37,19 @@ def figures(
     return intervals
 
 
-def _draws(ns: NDArray[np.float64], log_error: float) -> NDArray[np.float64]:
+def _draws(ns: Floats, log_error: float) -> Floats:
     medians = step_times.resampled_median(ns)
     noise = np.random.default_rng(1).normal(0.0, 1.0, len(medians)) * log_error
-    drawn: NDArray[np.float64] = medians * np.exp(noise)
+    drawn: Floats = medians * np.exp(noise)
     return drawn
 
 
-def _interval(expected: float, draws: NDArray[np.float64]) -> Interval:
+def _interval(expected: float, draws: Floats) -> Interval:
     low, high = np.percentile(draws, (5, 95))
     return Interval(expected, min(float(low), expected), max(float(high), expected))
 
 
-def ratio(before: NDArray[np.float64], after: NDArray[np.float64], log_error: float) -> Interval:
+def ratio(before: Floats, after: Floats, log_error: float) -> Interval:
     """The change of the median step; steps are drawn in pairs."""
     draws = _draws(after, log_error) / step_times.resampled_median(before) - 1
     return _interval(float(np.median(after) / np.median(before)) - 1, draws)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.replay.edges import GRAPH, LAUNCH, STREAM, THREAD
 from assay.diagnose.replay.scenario import Scenario
 from assay.errors import InputError
@@ -16,7 +17,7 @@ from assay.lazy_import import np
 from assay.observe.operations import parts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 OF_PASS: Final = ("embedding", "final_norm")
 """Operations besides those of layers that engines capture; sampling is launched apart."""
@@ -56,15 +57,13 @@ def capture(scenario: Scenario, node_gap_ns: float | None = None) -> None:
     )
 
 
-def _of_pass(scenario: Scenario) -> NDArray[np.bool_]:
+def _of_pass(scenario: Scenario) -> Flags:
     whole = {name: bool(set(parts(name)) & set(OF_PASS)) for name in set(scenario.operation)}
     named = np.array([whole[name] for name in scenario.operation], np.bool_)
     return scenario.is_device & (scenario.is_layer | named)
 
 
-def _bounds(
-    scenario: Scenario, call_of: NDArray[np.int64], eager: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _bounds(scenario: Scenario, call_of: Ints, eager: Flags) -> tuple[Ints, Ints]:
     """The first and the last call of each forward pass."""
     kernels = np.flatnonzero(eager)
     step, begins = scenario.step[kernels], scenario.start[call_of[kernels]]
@@ -76,9 +75,7 @@ def _bounds(
     return call_of[kernels[firsts]], call_of[kernels[lasts]]
 
 
-def _between(
-    scenario: Scenario, place: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _between(scenario: Scenario, place: Ints, first: Ints, last: Ints) -> Flags:
     """Host nodes after the first call of a pass, up to its last."""
     edges = scenario.edges
     thread = edges.kind == THREAD
@@ -110,13 +107,7 @@ def _node_gap(scenario: Scenario, given: float | None) -> int:
     return gap
 
 
-def _rewire(
-    scenario: Scenario,
-    place: NDArray[np.int64],
-    removed: NDArray[np.bool_],
-    captured: NDArray[np.bool_],
-    gap: int,
-) -> None:
+def _rewire(scenario: Scenario, place: Ints, removed: Flags, captured: Flags, gap: int) -> None:
     edges = scenario.edges
     src, dst = place[edges.src], place[edges.dst]
     lag, kind, work = edges.lag_ns.copy(), edges.kind.copy(), edges.work_ns.copy()

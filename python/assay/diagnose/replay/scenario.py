@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from assay.array_types import Flags, Ints
 from assay.diagnose.replay import clock
 from assay.diagnose.replay.changes import Amount, matching
 from assay.diagnose.replay.columns import starts
@@ -30,14 +31,14 @@ class Scenario:
     """
 
     edges: Edges
-    start: NDArray[np.int64]
+    start: Ints
     """Observed starts: the order of the replay."""
-    step: NDArray[np.int64]
-    is_device: NDArray[np.bool_]
-    is_copy: NDArray[np.bool_]
+    step: Ints
+    is_device: Flags
+    is_copy: Flags
     operation: NDArray[np.object_]
     name: NDArray[np.object_]
-    is_layer: NDArray[np.bool_]
+    is_layer: Flags
     steps: pl.DataFrame
     notes: list[str] = field(default_factory=list)
     """What was assumed, in words."""
@@ -75,11 +76,11 @@ class Scenario:
         """The times of all nodes under the changes."""
         return clock.run(self.edges, self.start)
 
-    def with_work(self, work: NDArray[np.int64]) -> None:
+    def with_work(self, work: Ints) -> None:
         """Replace the durations."""
         self.edges = dataclasses.replace(self.edges, work_ns=work)
 
-    def place(self) -> NDArray[np.int64]:
+    def place(self) -> Ints:
         """For each row of the event table the place of its node, or -1."""
         rows = self.edges.rows
         place_of_row = np.full(int(rows.max()) + 1, -1, np.int64)
@@ -87,7 +88,7 @@ class Scenario:
         return place_of_row
 
 
-def scale(scenario: Scenario, chosen: NDArray[np.bool_], amount: Amount) -> None:
+def scale(scenario: Scenario, chosen: Flags, amount: Amount) -> None:
     """Change the durations of nodes by a factor, or to a time each."""
     work = scenario.edges.work_ns.copy()
     if amount.factor is not None:
@@ -97,7 +98,7 @@ def scale(scenario: Scenario, chosen: NDArray[np.bool_], amount: Amount) -> None
     scenario.with_work(work)
 
 
-def of_operation(scenario: Scenario, operation: str, text: str) -> NDArray[np.bool_]:
+def of_operation(scenario: Scenario, operation: str, text: str) -> Flags:
     """Nodes of an operation, fused ones included."""
     wanted = set(parts(operation))
     is_wanted = {name: bool(wanted & set(parts(name))) for name in set(scenario.operation) if name}
@@ -110,7 +111,7 @@ def of_operation(scenario: Scenario, operation: str, text: str) -> NDArray[np.bo
     return chosen & scenario.is_device
 
 
-def of_name(scenario: Scenario, pattern: str, text: str) -> NDArray[np.bool_]:
+def of_name(scenario: Scenario, pattern: str, text: str) -> Flags:
     """Device events whose name matches a pattern."""
     names = sorted(set(scenario.name[scenario.is_device]))
     is_match = dict(zip(names, matching(names, pattern, text), strict=True))
@@ -182,9 +183,7 @@ def overlap_copies(scenario: Scenario) -> None:
     )  # fmt: skip
 
 
-def scale_operations(
-    scenario: Scenario, ratios: Mapping[str, float], steps: NDArray[np.int64]
-) -> float:
+def scale_operations(scenario: Scenario, ratios: Mapping[str, float], steps: Ints) -> float:
     """Scale device events of steps by the ratio of their operation; returns the share scaled."""
     factor = np.array([ratios.get(operation, 1.0) for operation in scenario.operation])
     chosen = scenario.is_device & np.isin(scenario.step, steps)

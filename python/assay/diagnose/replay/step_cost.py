@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from assay.array_types import Floats
 from assay.errors import InputError
 from assay.lazy_import import LazyModule, np, pl
 from assay.observe import schema
@@ -13,7 +14,6 @@ from assay.observe.operations import parts
 
 if TYPE_CHECKING:
     import scipy.optimize as optimize
-    from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
 else:
@@ -244,7 +244,7 @@ def _fit_host(trace: Trace) -> tuple[float, float]:
     return coefficients[0], coefficients[1]
 
 
-def _non_negative(columns: Sequence[NDArray[np.float64]], ns: NDArray[np.float64]) -> list[float]:
+def _non_negative(columns: Sequence[Floats], ns: Floats) -> list[float]:
     """Non-negative coefficients of least relative squares."""
     weight = 1 / np.maximum(ns, 1.0)
     scale = np.array([max(float(column.max(initial=0.0)), 1e-9) for column in columns])

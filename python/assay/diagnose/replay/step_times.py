@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Floats, Ints
 from assay.diagnose.replay.scenario import Scenario
 from assay.errors import InputError
 from assay.lazy_import import np, pl
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 DRAWS: Final = 400
 """Bootstrap samples of steps."""
@@ -21,12 +22,12 @@ class StepTimes:
     """Steps of one phase: their times in nanoseconds, and what they computed."""
 
     phase: str
-    step: NDArray[np.int64]
-    ns: NDArray[np.float64]
-    batch: NDArray[np.int64]
+    step: Ints
+    ns: Floats
+    batch: Ints
     """Sequences; -1 where the trace does not say."""
-    context: NDArray[np.int64]
-    prefill_tokens: NDArray[np.int64]
+    context: Ints
+    prefill_tokens: Ints
 
     def median(self) -> float:
         """The median step."""
@@ -89,9 +90,9 @@ def _edges_of_steps(scenario: Scenario) -> tuple[dict[int, int], dict[int, int]]
     )
 
 
-def resampled_median(ns: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
+def resampled_median(ns: Floats, seed: int = 0) -> Floats:
     """Medians of bootstrap samples of steps."""
     source = np.random.default_rng(seed)
     drawn = source.integers(0, len(ns), (DRAWS, len(ns)))
-    medians: NDArray[np.float64] = np.median(ns[drawn], axis=1)
+    medians: Floats = np.median(ns[drawn], axis=1)
     return medians

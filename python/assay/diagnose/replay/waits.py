@@ -11,13 +11,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Ints
 from assay.diagnose.replay.columns import Columns
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+    Pair = tuple[Ints, Ints]
 
 CLOCK_TOLERANCE_NS: Final = 20_000
 """How far the clocks of host and device may disagree before an order is not believed."""
@@ -31,9 +30,7 @@ class Waits:
     degradations: tuple[str, ...]
 
 
-def enclosing(
-    columns: Columns, leaves: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def enclosing(columns: Columns, leaves: Ints, rows: Ints) -> Ints:
     """The host event of the same process that an event lies in, or -1."""
     enclosing_rows = np.full(len(rows), -1, np.int64)
     for pid in np.unique(columns.pid[rows]):
@@ -85,7 +82,7 @@ def event_edges(columns: Columns) -> tuple[Pair, tuple[str, ...]]:
     return (src[believed], dst[believed]), notes
 
 
-def wait_edges(columns: Columns, leaves: NDArray[np.int64]) -> Waits:
+def wait_edges(columns: Columns, leaves: Ints) -> Waits:
     """For each call that waits for the device, the device event it waited for."""
     calls = leaves[columns.is_sync[leaves]]
     is_stream_wait = np.array(["StreamWaitEvent" in name for name in columns.names], np.bool_)
@@ -105,18 +102,14 @@ def wait_edges(columns: Columns, leaves: NDArray[np.int64]) -> Waits:
     return Waits((target[known], calls[known]), tuple(notes))
 
 
-def _latest_ended(
-    columns: Columns, device: NDArray[np.int64], until: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _latest_ended(columns: Columns, device: Ints, until: Ints) -> Ints:
     """The device event that ended last before each time, or -1."""
     order = device[np.argsort(columns.end[device], kind="stable")]
     place = np.searchsorted(columns.end[order], until, "right") - 1
     return np.where(place >= 0, order[place.clip(0)], -1)
 
 
-def _of_step(
-    columns: Columns, device: NDArray[np.int64], calls: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _of_step(columns: Columns, device: Ints, calls: Ints) -> Ints:
     """The last device event of a call's own step, where the engine numbers both."""
     rows_of_calls = np.full(len(calls), -1, np.int64)
     numbered = device[columns.step[device] >= 0]
@@ -135,9 +128,7 @@ def _of_step(
     return np.where(fits, row, rows_of_calls)
 
 
-def _event_waits(
-    columns: Columns, calls: NDArray[np.int64], device: NDArray[np.int64], notes: list[str]
-) -> dict[int, int]:
+def _event_waits(columns: Columns, calls: Ints, device: Ints, notes: list[str]) -> dict[int, int]:
     """Waits for an event that was recorded after copies to the host, in the order of the copies."""
     is_event = np.array(["EventSynchronize" in name for name in columns.names], np.bool_)
     calls = calls[is_event[columns.name[calls]]]
@@ -173,7 +164,7 @@ def _event_waits(
     return event_waits
 
 
-def _copy_groups(columns: Columns, device: NDArray[np.int64]) -> NDArray[np.int64]:
+def _copy_groups(columns: Columns, device: Ints) -> Ints:
     """The last copy to the host of each run of them, a run being free of other launches."""
     is_read = np.array(["DtoH" in name or "Device -> Pinned" in name or "Device -> Pageable" in name
                         for name in columns.names], np.bool_)  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.answers import Answer, data_of
+from assay.array_types import Ints
 from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
 from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, WhatIfChange
 from assay.diagnose.replay.figures import Z90
@@ -22,8 +23,6 @@ from assay.lazy_import import np, pl
 from assay.observe import schema
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.observe.trace import Trace
 
 
@@ -133,7 +132,7 @@ def whatif(
     )
 
 
-def _known(values: NDArray[np.int64]) -> int | None:
+def _known(values: Ints) -> int | None:
     known = values[values >= 0]
     return round(float(np.median(known))) if len(known) else None
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.diagnose.statistics.effect import MIN_GROUP, Effect, NotIdentifiedError, Overlap, checked
 from assay.diagnose.statistics.folds import time_folds
 from assay.diagnose.statistics.nuisance import Basis, logistic_ridge, ridge
 from assay.long_run import CONFIDENCE, long_run_error, long_run_interval
-
-Array = NDArray[np.float64]
 
 BOUND: Final = 0.05
 """Samples with a propensity below it, or above one minus it, have next to no counterpart in the
@@ -35,17 +33,17 @@ _MIN_FOLD_GROUP: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Nuisance:
-    treated: Array
+    treated: Floats
     """m1: the outcome that a sample would have under treatment."""
-    control: Array
+    control: Floats
     """m0: under control."""
-    propensity: Array
+    propensity: Floats
 
 
 def binary_effect(
-    outcome: Array,
-    treatment: Array,
-    covariates: Array | None = None,
+    outcome: Floats,
+    treatment: Floats,
+    covariates: Floats | None = None,
     *,
     confidence: float = CONFIDENCE,
 ) -> Effect:
@@ -91,7 +89,7 @@ def binary_effect(
     )
 
 
-def _group_sizes(treatment: Array) -> tuple[int, int]:
+def _group_sizes(treatment: Floats) -> tuple[int, int]:
     """Samples of control and treatment; enough of each."""
     values = np.unique(treatment)
     if not np.isin(values, (0.0, 1.0)).all():
@@ -110,7 +108,7 @@ def _group_sizes(treatment: Array) -> tuple[int, int]:
     return control, treated
 
 
-def _cross_fit(outcome: Array, treatment: Array, covariates: Array) -> _Nuisance:
+def _cross_fit(outcome: Floats, treatment: Floats, covariates: Floats) -> _Nuisance:
     """Predictions for every sample by models that were fitted without its block."""
     count = len(outcome)
     nuisance = _Nuisance(np.empty(count), np.empty(count), np.empty(count))
@@ -132,7 +130,7 @@ def _cross_fit(outcome: Array, treatment: Array, covariates: Array) -> _Nuisance
     return nuisance
 
 
-def _overlap(treatment: Array, chance: Array, kept: NDArray[np.bool_]) -> Overlap:
+def _overlap(treatment: Floats, chance: Floats, kept: Flags) -> Overlap:
     inside = kept & (treatment == 1.0), kept & (treatment == 0.0)
     return Overlap(
         float(chance.min()),
@@ -143,12 +141,12 @@ def _overlap(treatment: Array, chance: Array, kept: NDArray[np.bool_]) -> Overla
     )
 
 
-def _effective(weights: Array) -> float:
+def _effective(weights: Floats) -> float:
     """Kish: the size of an unweighted sample with the same variance."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
 
 
-def _check_overlap(treatment: Array, overlap: Overlap) -> None:
+def _check_overlap(treatment: Floats, overlap: Overlap) -> None:
     treated = int(treatment.sum())
     smallest = min(treated, len(treatment) - treated)
     if overlap.retained < MIN_RETAINED or smallest < MIN_GROUP:

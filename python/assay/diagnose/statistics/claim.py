@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.diagnose.hypothesis import Evidence
 from assay.diagnose.statistics.aipw import binary_effect
 from assay.diagnose.statistics.dose import dose_effect
 from assay.diagnose.statistics.effect import Effect
 from assay.diagnose.statistics.refuters import Refutation, refute
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,8 @@ def make_claim(
     treatment: str,
     outcome: str,
     unit: str,
-    samples: tuple[Array, Array],
-    covariates: Mapping[str, Array],
+    samples: tuple[Floats, Floats],
+    covariates: Mapping[str, Floats],
     *,
     per: str = "",
     seed: int = 0,

@@ -15,14 +15,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.diagnose.statistics.effect import MIN_GROUP, Effect, NotIdentifiedError, checked
 from assay.diagnose.statistics.folds import time_folds
 from assay.diagnose.statistics.nuisance import Basis, ridge
 from assay.long_run import CONFIDENCE, long_run_error, long_run_interval
-
-Array = NDArray[np.float64]
 
 MIN_RESIDUAL: Final = 0.05
 """Share of the dose's variance that covariates must leave unexplained (positivity of a dose)."""
@@ -32,7 +30,11 @@ _RIESZ_PENALTY: Final = 1e-3
 
 
 def dose_effect(
-    outcome: Array, dose: Array, covariates: Array | None = None, *, confidence: float = CONFIDENCE
+    outcome: Floats,
+    dose: Floats,
+    covariates: Floats | None = None,
+    *,
+    confidence: float = CONFIDENCE,
 ) -> Effect:
     """What one more unit of `dose` adds to `outcome`, on average over samples in time order."""
     outcome, dose, covariates = checked(outcome, dose, covariates)
@@ -77,7 +79,7 @@ class _Design:
     covariates changes no derivative, and makes the columns of dose and covariates nearly orthogonal.
     """
 
-    def __init__(self, dose: Array, columns: Array, train: NDArray[np.bool_]) -> None:
+    def __init__(self, dose: Floats, columns: Floats, train: Flags) -> None:
         powers = [dose**power for power in range(1, _DEGREE + 1)]
         slopes = [power * dose ** (power - 1) for power in range(1, _DEGREE + 1)]
         center = columns[train].mean(axis=0)
@@ -88,15 +90,15 @@ class _Design:
             [np.stack(slopes, axis=1), columns - center, np.zeros_like(columns)], axis=1
         )
 
-    def terms(self, outcome: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+    def terms(self, outcome: Floats, train: Flags, test: Flags) -> Floats:
         """The estimate's terms for the test rows."""
         model = ridge(self.columns[train], outcome[train])
         derivative = (self.slopes[test] / model.scale) @ model.slopes
         representer = self._representer(train, test)
-        result: Array = derivative + representer * (outcome[test] - model(self.columns[test]))
+        result: Floats = derivative + representer * (outcome[test] - model(self.columns[test]))
         return result
 
-    def _representer(self, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+    def _representer(self, train: Flags, test: Flags) -> Floats:
         scale = self.columns[train].std(axis=0)
         scale = np.where(scale == 0.0, 1.0, scale)
         fitted = np.concatenate(
@@ -105,5 +107,5 @@ class _Design:
         gram = fitted.T @ fitted / len(fitted)
         target = np.concatenate([[0.0], (self.slopes[train] / scale).mean(axis=0)])
         weights = np.linalg.solve(gram + _RIESZ_PENALTY * np.eye(len(gram)), target)
-        result: Array = weights[0] + (self.columns[test] / scale) @ weights[1:]
+        result: Floats = weights[0] + (self.columns[test] / scale) @ weights[1:]
         return result

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.errors import AssayError, InputError
-
-Array = NDArray[np.float64]
 
 MIN_GROUP: Final = 30
 """Samples that treatment and control each need."""
@@ -63,8 +61,8 @@ class Effect:
 
 
 def checked(
-    outcome: Array, treatment: Array, covariates: Array | None
-) -> tuple[Array, Array, Array]:
+    outcome: Floats, treatment: Floats, covariates: Floats | None
+) -> tuple[Floats, Floats, Floats]:
     """The three as finite arrays of one length; covariates have two dimensions."""
     outcome = np.asarray(outcome, dtype=np.float64)
     treatment = np.asarray(treatment, dtype=np.float64)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from assay.array_types import Flags, Ints
 
 FOLDS: Final = 5
 _MIN_BLOCK: Final = 8
@@ -18,8 +19,8 @@ _BLOCKS_PER_FOLD: Final = 4
 class Fold(NamedTuple):
     """Rows to fit on, and rows to estimate."""
 
-    train: NDArray[np.bool_]
-    test: NDArray[np.bool_]
+    train: Flags
+    test: Flags
 
 
 def block_length(count: int, folds: int = FOLDS) -> int:
@@ -32,7 +33,7 @@ def block_length(count: int, folds: int = FOLDS) -> int:
     return max(min(math.isqrt(count), longest), min(_MIN_BLOCK, longest), 1)
 
 
-def blocks(count: int, length: int) -> NDArray[np.int64]:
+def blocks(count: int, length: int) -> Ints:
     """The number of the block that each sample is in."""
     return np.arange(count) // length
 

@@ -22,15 +22,14 @@ from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.errors import InputError, unknown_name
 from assay.lazy_import import LazyModule, pl
 from assay.long_run import long_run_degrees, long_run_error
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 
-Array = NDArray[np.float64]
 
 FALSE_DISCOVERY_RATE: Final = 0.05
 """Share of the discoveries that may be false, on average."""
@@ -130,10 +129,10 @@ def lagged_screen(
     return Screen(tuple(dependences), len(tests), past.rows, tuple(notes))
 
 
-def _usable(table: pl.DataFrame, target: str) -> tuple[list[str], dict[str, Array], list[str]]:
+def _usable(table: pl.DataFrame, target: str) -> tuple[list[str], dict[str, Floats], list[str]]:
     """Candidates that vary, every column as floats with NaN for a gap, and what was left out."""
     notes: list[str] = []
-    values: dict[str, Array] = {}
+    values: dict[str, Floats] = {}
     for name in table.columns:
         column = table[name]
         if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
@@ -164,7 +163,7 @@ class _Past:
     """The target and its candidates, with their lags as columns; rows with a gap are left out."""
 
     def __init__(
-        self, outcome: Array, series: dict[str, Array], min_lag: int, max_lag: int
+        self, outcome: Floats, series: dict[str, Floats], min_lag: int, max_lag: int
     ) -> None:
         # One lag more than is tested, after Toda and Yamamoto.
         depth = max_lag + 1
@@ -255,7 +254,9 @@ class _Past:
         return chosen
 
 
-def _regression(target: Array, design: Array) -> tuple[Array, Callable[[int], float], Array, float]:
+def _regression(
+    target: Floats, design: Floats
+) -> tuple[Floats, Callable[[int], float], Floats, float]:
     """Slopes of all columns, the standard error of one, each column's innovation, the noise."""
     scale = design.std(axis=0)
     scale[scale == 0.0] = 1.0

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from assay.array_types import Floats
 
 _KNOTS: Final = (0.025, 0.1833, 0.3417, 0.5, 0.6583, 0.8167, 0.975)
 """Quantiles of the knots of a restricted cubic spline, as Harrell's Regression Modeling has them."""
@@ -33,18 +32,18 @@ class Basis:
     range of the others is not sent to infinity by a cube.
     """
 
-    center: Array
-    scale: Array
-    knots: tuple[Array | None, ...]
+    center: Floats
+    scale: Floats
+    knots: tuple[Floats | None, ...]
 
     @classmethod
-    def of(cls, covariates: Array) -> Basis:
+    def of(cls, covariates: Floats) -> Basis:
         """Centers, scales and knots of these samples."""
         center = covariates.mean(axis=0)
         scale = covariates.std(axis=0)
         scale[scale == 0.0] = 1.0
         standard = (covariates - center) / scale
-        knots_by_column: list[Array | None] = []
+        knots_by_column: list[Floats | None] = []
         for column in standard.T:
             knots = np.unique(np.quantile(column, _KNOTS))
             # A covariate of two or three values has no curvature to fit.
@@ -53,7 +52,7 @@ class Basis:
             )
         return cls(center, scale, tuple(knots_by_column))
 
-    def __call__(self, covariates: Array) -> Array:
+    def __call__(self, covariates: Floats) -> Floats:
         """The columns for other samples."""
         standard = (covariates - self.center) / self.scale
         columns = [standard]
@@ -67,12 +66,12 @@ class Basis:
         return np.concatenate(columns, axis=1)
 
 
-def _restricted_cubic(values: Array, knots: Array) -> Array:
+def _restricted_cubic(values: Floats, knots: Floats) -> Floats:
     """The curved columns of a restricted cubic spline (the linear one is apart)."""
     last, before = knots[-1], knots[-2]
     span = (knots[-1] - knots[0]) ** 2
 
-    def cube(at: float) -> Array:
+    def cube(at: float) -> Floats:
         return np.maximum(values - at, 0.0) ** 3
 
     columns = [
@@ -91,25 +90,25 @@ def _restricted_cubic(values: Array, knots: Array) -> Array:
 class Linear:
     """A fitted linear function of columns."""
 
-    center: Array
-    scale: Array
+    center: Floats
+    scale: Floats
     intercept: float
-    slopes: Array
+    slopes: Floats
 
-    def __call__(self, columns: Array) -> Array:
+    def __call__(self, columns: Floats) -> Floats:
         """Its values."""
-        result: Array = self.intercept + ((columns - self.center) / self.scale) @ self.slopes
+        result: Floats = self.intercept + ((columns - self.center) / self.scale) @ self.slopes
         return result
 
 
-def standardized(columns: Array) -> tuple[Array, Array, Array]:
+def standardized(columns: Floats) -> tuple[Floats, Floats, Floats]:
     """Columns with mean zero and standard deviation one; their centers and scales."""
     center, scale = columns.mean(axis=0), columns.std(axis=0)
     scale = np.where(scale == 0.0, 1.0, scale)
     return (columns - center) / scale, center, scale
 
 
-def ridge(columns: Array, outcome: Array) -> Linear:
+def ridge(columns: Floats, outcome: Floats) -> Linear:
     """Ridge regression; generalized cross-validation (Golub, Heath, Wahba 1979) sets the penalty."""
     design, center, scale = standardized(columns)
     count = len(outcome)
@@ -136,19 +135,19 @@ class Propensity:
 
     linear: Linear
 
-    def __call__(self, columns: Array) -> Array:
+    def __call__(self, columns: Floats) -> Floats:
         """Its values, between 0 and 1."""
         return _logistic(self.linear(columns))
 
 
-def logistic_ridge(columns: Array, treated: Array) -> Propensity:
+def logistic_ridge(columns: Floats, treated: Floats) -> Propensity:
     """Logistic regression; Akaike's criterion with effective parameters sets the penalty."""
     design, center, scale = standardized(columns)
     design = np.concatenate([np.ones((len(design), 1)), design], axis=1)
     share = min(max(float(treated.mean()), 1e-6), 1.0 - 1e-6)
     start = np.zeros(design.shape[1])
     start[0] = np.log(share / (1.0 - share))
-    best: tuple[float, Array] | None = None
+    best: tuple[float, Floats] | None = None
     # From strong to weak: each fit starts where the one before ended.
     for penalty in _LOGISTIC_PENALTIES:
         start, criterion = _newton(design, treated, penalty, start)
@@ -158,7 +157,7 @@ def logistic_ridge(columns: Array, treated: Array) -> Propensity:
     return Propensity(Linear(center, scale, float(best[1][0]), best[1][1:]))
 
 
-def _newton(design: Array, treated: Array, penalty: float, start: Array) -> tuple[Array, float]:
+def _newton(design: Floats, treated: Floats, penalty: float, start: Floats) -> tuple[Floats, float]:
     """Penalized Newton iterations; the coefficients and Akaike's criterion."""
     weights_of = np.full(design.shape[1], penalty)
     weights_of[0] = 0.0
@@ -182,6 +181,6 @@ def _newton(design: Array, treated: Array, penalty: float, start: Array) -> tupl
     return coefficients, deviance + 2.0 * freedom
 
 
-def _logistic(linear: Array) -> Array:
-    result: Array = 1.0 / (1.0 + np.exp(-np.clip(linear, -35.0, 35.0)))
+def _logistic(linear: Floats) -> Floats:
+    result: Floats = 1.0 / (1.0 + np.exp(-np.clip(linear, -35.0, 35.0)))
     return result

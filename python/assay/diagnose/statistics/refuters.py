@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.diagnose.statistics.effect import Effect, NotIdentifiedError
 from assay.diagnose.statistics.folds import block_length, blocks
 from assay.lazy_import import LazyModule
@@ -22,7 +22,6 @@ from assay.long_run import long_run_degrees
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 signal: Any = LazyModule("scipy.signal", globals(), "signal")
 
-Array = NDArray[np.float64]
 
 PLACEBOS: Final = 16
 RANDOM_CAUSES: Final = 3
@@ -34,7 +33,7 @@ _STRICT: Final = 0.01
 """Two-sided: a refuter is one of several, and must not reject every tenth true claim by chance."""
 
 
-Estimator = Callable[[Array, Array, Array], Effect]
+Estimator = Callable[[Floats, Floats, Floats], Effect]
 """`binary_effect` or `dose_effect`: outcome, treatment and covariates to an effect."""
 
 
@@ -50,18 +49,18 @@ class Refutation:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    outcome: Array
-    treatment: Array
-    covariates: Array
+    outcome: Floats
+    treatment: Floats
+    covariates: Floats
     effect: Effect
     estimate: Estimator
     random: np.random.Generator
 
 
 def refute(
-    outcome: Array,
-    treatment: Array,
-    covariates: Array | None,
+    outcome: Floats,
+    treatment: Floats,
+    covariates: Floats | None,
     effect: Effect,
     estimate: Estimator,
     *,
@@ -89,7 +88,7 @@ def refute(
     return tuple(refutations)
 
 
-def permuted(treatment: Array, random: np.random.Generator) -> Array:
+def permuted(treatment: Floats, random: np.random.Generator) -> Floats:
     """The treatment in another order of its blocks, each turned by a random amount.
 
     Within a block it keeps its autocorrelation: shuffled one by one it would be so unlike the real
@@ -158,7 +157,7 @@ def _subset(case: _Case) -> Refutation:
     )
 
 
-def _estimate_rows(case: _Case, rows: NDArray[np.bool_]) -> Effect:
+def _estimate_rows(case: _Case, rows: Flags) -> Effect:
     return case.estimate(case.outcome[rows], case.treatment[rows], case.covariates[rows])
 
 
@@ -192,7 +191,7 @@ def _strict_quantile(samples: int) -> float:
     return float(stats.t.isf(_STRICT / 2.0, long_run_degrees(samples)))
 
 
-def _decorrelation(values: Array) -> int | None:
+def _decorrelation(values: Floats) -> int | None:
     """The first lag with an autocorrelation below one half; None if that is a tenth of all."""
     for lag in range(1, len(values) // 10 + 1):
         if _autocorrelation(values, lag) < 0.5:
@@ -200,13 +199,13 @@ def _decorrelation(values: Array) -> int | None:
     return None
 
 
-def _autocorrelation(values: Array, lag: int) -> float:
+def _autocorrelation(values: Floats, lag: int) -> float:
     centered = values - values.mean()
     square = float(centered @ centered)
     return float(centered[lag:] @ centered[:-lag]) / square if square > 0.0 else 0.0
 
 
-def _slow_noise(count: int, memory: float, random: np.random.Generator) -> Array:
+def _slow_noise(count: int, memory: float, random: np.random.Generator) -> Floats:
     white = random.standard_normal(count + 100)
-    result: Array = np.asarray(signal.lfilter([1.0], [1.0, -memory], white))[100:]
+    result: Floats = np.asarray(signal.lfilter([1.0], [1.0, -memory], white))[100:]
     return result

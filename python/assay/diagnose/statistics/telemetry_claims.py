@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.diagnose.statistics.claim import CausalClaim, make_claim
 from assay.diagnose.statistics.effect import NotIdentifiedError
 from assay.diagnose.statistics.lagged import Dependence, Screen, lagged_screen
 from assay.diagnose.statistics.observations import UNIT, Observations
 from assay.errors import InputError
 from assay.lazy_import import pl
-
-Array = NDArray[np.float64]
 
 LOAD: Final = ("batch", "context", "prefill_share", "running", "prompt_tokens")
 """What the workload asks for: a common cause of the machine's state and of the outcome."""
@@ -110,16 +108,16 @@ def claims_of(observed: Observations, mechanisms: Collection[str] | None = None)
     return TelemetryClaims(claims, screen, tuple(dict.fromkeys(notes)))
 
 
-def _floats(table: pl.DataFrame, name: str) -> Array:
-    result: Array = table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+def _floats(table: pl.DataFrame, name: str) -> Floats:
+    result: Floats = table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
     return result
 
 
 def _covariates(
-    table: pl.DataFrame, state: State, known: NDArray[np.bool_]
-) -> tuple[dict[str, Array], list[str]]:
+    table: pl.DataFrame, state: State, known: Flags
+) -> tuple[dict[str, Floats], list[str]]:
     """Columns to adjust for that vary; a gap takes the last value known before it."""
-    covariates: dict[str, Array] = {}
+    covariates: dict[str, Floats] = {}
     notes = []
     for name in (*LOAD, *state.also):
         if name not in table.columns or name == state.column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from assay.array_types import Floats
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 TopLogprobs = tuple[tuple[int, float], ...]
 
 
-def log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+def log_softmax(logits: npt.NDArray[np.float32]) -> Floats:
     """Log-probabilities of every token of every row, in float64."""
     exact = logits.astype(np.float64)
     shifted = exact - exact.max(axis=1, keepdims=True)
     normalizer = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    logprobs: npt.NDArray[np.float64] = shifted - normalizer
+    logprobs: Floats = shifted - normalizer
     return logprobs
 
 
@@ -26,7 +27,7 @@ def top_logprobs(logits: npt.NDArray[np.float32], count: int) -> list[TopLogprob
     return [_top(row, count) for row in log_softmax(logits)]
 
 
-def _top(row: npt.NDArray[np.float64], count: int) -> TopLogprobs:
+def _top(row: Floats, count: int) -> TopLogprobs:
     # Sorting the vocabulary would take longer than computing its logits.
     least = np.partition(row, -count)[-count] if count < len(row) else -np.inf
     candidates = np.flatnonzero(row >= least)

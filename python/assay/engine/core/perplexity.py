@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from assay.array_types import Floats
 from assay.engine.core.engine import Engine
 from assay.engine.core.logprobs import log_softmax
 from assay.errors import InputError
@@ -45,12 +45,7 @@ class _Sums:
         self.negative_log_likelihood = self.divergence = 0.0
         self.agreements = self.tokens = 0
 
-    def add(
-        self,
-        logprobs: npt.NDArray[np.float64],
-        reference: npt.NDArray[np.float64],
-        next_tokens: Sequence[int],
-    ) -> None:
+    def add(self, logprobs: Floats, reference: Floats, next_tokens: Sequence[int]) -> None:
         rows = np.arange(len(next_tokens))
         self.negative_log_likelihood -= float(logprobs[rows, list(next_tokens)].sum())
         self.divergence += float((np.exp(reference) * (reference - logprobs)).sum())
@@ -98,7 +93,7 @@ def compare_formats(
             chunk = list(tokens[first : first + window])
             if len(chunk) < 2:
                 break
-            reference: npt.NDArray[np.float64] | None = None
+            reference: Floats | None = None
             for engine, each in zip(engines, sums, strict=True):
                 logits = engine.logits([*prefix, *chunk])
                 logprobs = log_softmax(logits[len(prefix) : -1])

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Floats, Ints
 from assay.errors import InputError, unknown_name
 from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
 from assay.improve.policy.constraints import Constraints, Failure
@@ -20,7 +21,7 @@ from assay.lazy_import import np
 from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 Changes = dict[str, Setting]
 Key = tuple[Setting, ...]
@@ -127,7 +128,7 @@ class Search:
         prediction = self._predictions.get((knob, value))
         return 0.0 if prediction is None or prediction.value <= 0 else math.log(prediction.value)
 
-    def _prior(self, keys: Sequence[Key]) -> NDArray[np.float64]:
+    def _prior(self, keys: Sequence[Key]) -> Floats:
         """Predictions of single changes, as if they multiplied."""
         return np.array(
             [
@@ -182,7 +183,7 @@ class Search:
                     changed[first], changed[second] = value, other
                     yield tuple(changed)
 
-    def _posterior(self, keys: Sequence[Key]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _posterior(self, keys: Sequence[Key]) -> tuple[Floats, Floats]:
         if self._fit is None:
             told: list[tuple[Key, float, float]] = [(self._key({}), 0.0, 0.005)]
             told += [
@@ -199,7 +200,7 @@ class Search:
             )
         return self._fit.at(self._codes(keys), self._prior(keys))
 
-    def _codes(self, keys: Sequence[Key]) -> NDArray[np.int64]:
+    def _codes(self, keys: Sequence[Key]) -> Ints:
         return self._surrogate.codes([dict(zip(self.start, key, strict=True)) for key in keys])
 
     def _allowed(self, changes: Mapping[str, Setting]) -> bool:
@@ -236,12 +237,10 @@ def _figure(mean: float, deviation: float) -> Interval:
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def _expected_improvement(
-    mean: NDArray[np.float64], deviation: NDArray[np.float64], incumbent: float
-) -> NDArray[np.float64]:
+def _expected_improvement(mean: Floats, deviation: Floats, incumbent: float) -> Floats:
     """By how much settings beat the incumbent on average, where they do (Mockus, 1978)."""
     ahead = (mean - incumbent) / deviation
     density = np.exp(-0.5 * ahead**2) / math.sqrt(2 * math.pi)
     below = np.array([0.5 * math.erfc(-distance / math.sqrt(2)) for distance in ahead.tolist()])
-    gain: NDArray[np.float64] = deviation * (ahead * below + density)
+    gain: Floats = deviation * (ahead * below + density)
     return gain

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from assay.array_types import Floats, Ints
 from assay.lazy_import import np
 from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 DRAWS: Final = 64
 """Draws of the kernel's parameters."""
@@ -38,7 +39,7 @@ class Axis:
     knob: str
     values: tuple[Setting, ...]
 
-    def similarities(self) -> NDArray[np.float64]:
+    def similarities(self) -> Floats:
         """The kernel of this knob alone, between any two of its values."""
         count = len(self.values)
         if not all(type(value) in (int, float) for value in self.values):
@@ -53,10 +54,10 @@ class Axis:
 class Trials:
     """What was measured: settings as codes, log ratios with their variances, and what was predicted."""
 
-    codes: NDArray[np.int64]
-    logs: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    codes: Ints
+    logs: Floats
+    variances: Floats
+    prior: Floats
 
 
 class Surrogate:
@@ -75,7 +76,7 @@ class Surrogate:
         middle, wide = UNTOLD_NOISE
         self._extra = (middle * np.exp(random.normal(0.0, wide, DRAWS))) ** 2
 
-    def codes(self, settings: Sequence[Mapping[str, Setting]]) -> NDArray[np.int64]:
+    def codes(self, settings: Sequence[Mapping[str, Setting]]) -> Ints:
         """Each setting as places in the values of the knobs."""
         return np.array(
             [
@@ -85,12 +86,7 @@ class Surrogate:
             dtype=np.int64,
         ).reshape(len(settings), len(self._axes))
 
-    def kernel(
-        self,
-        left: NDArray[np.int64],
-        right: NDArray[np.int64],
-        draws: NDArray[np.int64] | slice = slice(None),
-    ) -> NDArray[np.float64]:
+    def kernel(self, left: Ints, right: Ints, draws: Ints | slice = slice(None)) -> Floats:
         """Covariances by draw."""
         shares, scales = self._shares[draws], self._scales[draws]
         covariances = np.broadcast_to(
@@ -101,11 +97,9 @@ class Surrogate:
             covariances *= 1.0 + shares[:, place][:, None, None] * alike[None]
         return covariances
 
-    def variances(self, draws: NDArray[np.int64]) -> NDArray[np.float64]:
+    def variances(self, draws: Ints) -> Floats:
         """The prior variance of any setting, by draw."""
-        variances: NDArray[np.float64] = self._scales[draws] * np.prod(
-            1.0 + self._shares[draws], axis=1
-        )
+        variances: Floats = self._scales[draws] * np.prod(1.0 + self._shares[draws], axis=1)
         return variances
 
     def fit(self, trials: Trials) -> Posterior:
@@ -140,16 +134,14 @@ class Posterior:
     """The processes of the likely draws, given the trials."""
 
     surrogate: Surrogate
-    tried: NDArray[np.int64]
-    draws: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    inverse: NDArray[np.float64]
+    tried: Ints
+    draws: Ints
+    weights: Floats
+    inverse: Floats
     """Of the Cholesky factor of the trials' covariance, by draw."""
-    half: NDArray[np.float64]
+    half: Floats
 
-    def at(
-        self, asked: NDArray[np.int64], prior: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, asked: Ints, prior: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at settings, averaged over the draws."""
         across = self.inverse @ self.surrogate.kernel(self.tried, asked, self.draws)
         means = (self.half[:, None, :] @ across)[:, 0] + prior

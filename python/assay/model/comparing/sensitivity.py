@@ -16,11 +16,7 @@ from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.registry import Registry
-
-    Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

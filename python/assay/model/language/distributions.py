@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.array_types import Floats
 from assay.errors import InputError
 from assay.model.language.normal import normal_quantile
 from assay.model.language.quantity import Quantity, check_dimension, format_number, parse_quantity
@@ -15,7 +16,6 @@ from assay.model.language.units import DIMENSIONLESS, Unit, parse_unit
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 # kind: (parameter names, whether each is measured in the variable's unit)
 KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[bool, ...]]]] = {
@@ -55,7 +55,7 @@ class Distribution:
                 f"{self.kind}({', '.join(map(format_number, p))}): parameters out of order or negative spread"
             )
 
-    def quantile(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quantile(self, probability: Floats) -> Floats:
         """Quantiles (inverse CDF) at the given probabilities."""
         import numpy as np
 
@@ -103,15 +103,11 @@ def are_valid_parameters(kind: str, parameters: tuple[Any, ...]) -> Any:
     return True
 
 
-def quantile(
-    kind: str,
-    probability: NDArray[np.float64],
-    parameters: tuple[NDArray[np.float64] | np.float64, ...],
-) -> NDArray[np.float64]:
+def quantile(kind: str, probability: Floats, parameters: tuple[Floats | np.float64, ...]) -> Floats:
     """Quantiles of a distribution whose parameters may themselves be arrays."""
     import numpy as np
 
-    result: NDArray[np.float64]
+    result: Floats
     if kind == "normal":
         result = parameters[0] + parameters[1] * normal_quantile(probability)
     elif kind == "lognormal":

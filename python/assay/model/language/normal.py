@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.array_types import Floats
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Array = NDArray[np.float64]
 
 # Coefficients of Wichura 1988, Algorithm AS 241: The Percentage Points of the Normal Distribution,
 # Applied Statistics 37: numerator and denominator, highest power first. Errors are near 1e-16.
@@ -43,9 +43,9 @@ _FAR_TAIL: Final = (
 )  # fmt: skip
 
 
-def normal_quantile(probability: Any) -> Array:
+def normal_quantile(probability: Any) -> Floats:
     """Quantiles of the standard normal distribution: infinite at 0 and 1, NaN outside them."""
-    given: Array = np.asarray(probability, dtype=np.float64)
+    given: Floats = np.asarray(probability, dtype=np.float64)
     with np.errstate(all="ignore"):
         offset = given - 0.5
         result = _ratio(_CENTRAL, 0.180625 - offset * offset)
@@ -55,7 +55,7 @@ def normal_quantile(probability: Any) -> Array:
     return result
 
 
-def _tail_quantile(probability: Array) -> Array:
+def _tail_quantile(probability: Floats) -> Floats:
     depth = np.sqrt(-np.log(np.minimum(probability, 1.0 - probability)))
     result = _ratio(_NEAR_TAIL, depth - 1.6)
     far = depth > 5.0
@@ -65,13 +65,13 @@ def _tail_quantile(probability: Array) -> Array:
     return np.copysign(result, probability - 0.5)
 
 
-def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], at: Array) -> Array:
+def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], at: Floats) -> Floats:
     above, below = (_polynomial(each, at) for each in coefficients)
     above /= below
     return above
 
 
-def _polynomial(coefficients: tuple[float, ...], at: Array) -> Array:
+def _polynomial(coefficients: tuple[float, ...], at: Floats) -> Floats:
     result = np.full_like(at, coefficients[0])
     for coefficient in coefficients[1:]:
         result *= at
@@ -79,8 +79,8 @@ def _polynomial(coefficients: tuple[float, ...], at: Array) -> Array:
     return result
 
 
-def normal_share(score: Any) -> Array:
+def normal_share(score: Any) -> Floats:
     """The share of the standard normal distribution below a score."""
-    scores: Array = np.asarray(score, dtype=np.float64)
+    scores: Floats = np.asarray(score, dtype=np.float64)
     shares = [0.5 * math.erfc(-z / math.sqrt(2.0)) for z in scores.ravel().tolist()]
     return np.array(shares).reshape(scores.shape)

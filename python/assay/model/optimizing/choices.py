@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.errors import InputError
 from assay.model.inputs import Given, check_value, read_given, read_whole
 from assay.model.language.distributions import Distribution
@@ -16,11 +17,8 @@ from assay.model.language.variables import Variable
 from assay.model.selection import find_variant
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.declarations import Declarations
 
-    Array = NDArray[np.float64]
 
 VARIANT_PREFIX = "variant:"
 SPACINGS = ("linear", "log")
@@ -33,7 +31,7 @@ class Discrete:
     """A variable that takes one of several values, in base units."""
 
     variable: Variable
-    values: Array
+    values: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +47,10 @@ class Continuous:
         """Whether the range is wide enough to be sampled on a logarithmic scale."""
         return self.lower > 0 and self.upper / self.lower >= _LOG_RATIO
 
-    def at(self, shares: Array) -> Array:
+    def at(self, shares: Floats) -> Floats:
         """Values at shares of the way from the lower to the upper end."""
         if self.in_decades:
-            values: Array = self.lower * (self.upper / self.lower) ** shares
+            values: Floats = self.lower * (self.upper / self.lower) ** shares
         else:
             values = self.lower + (self.upper - self.lower) * shares
         return np.clip(values, self.lower, self.upper)
@@ -138,7 +136,7 @@ def choosable(registry: Declarations, name: str) -> Variable:
     return variable
 
 
-def read_values(variable: Variable, spec: Given | Sequence[Given]) -> Array:
+def read_values(variable: Variable, spec: Given | Sequence[Given]) -> Floats:
     """Read a list of values, dropping repetitions."""
     items = [spec] if isinstance(spec, (str, int, float)) else list(spec)  # type: ignore[arg-type]
     if not items:
@@ -184,7 +182,7 @@ def read_axis(variable: Variable, spec: Any) -> Discrete:
     return _grid(variable, np.geomspace(start, stop, count))
 
 
-def _grid(variable: Variable, values: Array) -> Discrete:
+def _grid(variable: Variable, values: Floats) -> Discrete:
     """An axis at these values; those of a count are rounded to whole ones, each once."""
     if not variable.is_count:
         return Discrete(variable, values)

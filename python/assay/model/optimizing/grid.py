@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.array_types import Floats, Ints
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.tapes.points import PointFunction
 
-    Array = NDArray[np.float64]
-    Indexes = NDArray[np.int64]
+    Indexes = Ints
 
 Progress = Callable[[int, int], None]
 
@@ -34,7 +32,7 @@ class Grid:
     Samples are columns over further variables and vary fastest; `block` is their number.
     """
 
-    def __init__(self, axes: Sequence[Array], samples: Array | None = None) -> None:
+    def __init__(self, axes: Sequence[Floats], samples: Floats | None = None) -> None:
         """Take one array of values per axis."""
         self.axes = list(axes)
         self.samples = np.empty((0, 1)) if samples is None else samples
@@ -46,7 +44,7 @@ class Grid:
         """Number of points."""
         return self.combinations * self.block
 
-    def columns(self, indexes: Indexes) -> Array:
+    def columns(self, indexes: Indexes) -> Floats:
         """Coordinates of shape (axes and sampled variables, points) of numbered points."""
         combination, sample = np.divmod(indexes, self.block)
         result = np.empty((len(self.axes) + len(self.samples), len(indexes)))
@@ -68,7 +66,7 @@ class EnumerationResult:
     feasible: int = 0
     undefined: int = 0
     excluded: Indexes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    relaxed: Array = field(default_factory=lambda: np.zeros(0))
+    relaxed: Floats = field(default_factory=lambda: np.zeros(0))
     best: list[tuple[float, int]] = field(default_factory=list)
     unconstrained: tuple[float, int] | None = None
     least_violating: tuple[int, float, int] | None = None
@@ -108,7 +106,7 @@ def check_affordable(function: PointFunction, grid: Grid) -> None:
 
 
 def _accumulate(
-    result: EnumerationResult, rows: Array, indexes: Indexes, block: int, keep: int
+    result: EnumerationResult, rows: Floats, indexes: Indexes, block: int, keep: int
 ) -> None:
     values, holds = rows[0], rows[1:] > 0
     defined = np.isfinite(values)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.model.language.expression import Expression
 from assay.model.optimizing.choices import Choices
 from assay.model.optimizing.constraint_checks import ConstraintCheck
@@ -17,11 +18,8 @@ from assay.model.optimizing.refine import ACTIVE, Refiner, sample_shares
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.declarations import Declarations
 
-    Array = NDArray[np.float64]
 
 _SAMPLES = 4096
 _SAMPLES_RESOLVED = 48
@@ -117,11 +115,11 @@ class Group:
             )
         return result
 
-    def _column(self, index: int) -> Array:
-        column: Array = self.grid.columns(np.array([index]))[:, 0]
+    def _column(self, index: int) -> Floats:
+        column: Floats = self.grid.columns(np.array([index]))[:, 0]
         return column
 
-    def _named(self, column: Array) -> dict[str, float]:
+    def _named(self, column: Floats) -> dict[str, float]:
         return dict(zip(self.choices.names, map(float, column), strict=True))
 
     def _refine(self, refiner: Refiner, enumerated: EnumerationResult) -> list[Candidate]:

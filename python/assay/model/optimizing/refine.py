@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.array_types import Flags, Floats
 from assay.model.language.expression import Operation, postorder
 from assay.model.optimizing.choices import Continuous
 from assay.model.optimizing.constraint_checks import ConstraintCheck
 from assay.model.solving.newton import r_sequence
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.tapes.points import PointFunction
 
-    Array = NDArray[np.float64]
 
 ACTIVE = 1e-6
 """A constraint is active when its margin is at most this share of its median size."""
@@ -38,11 +36,11 @@ class Refined:
     """A feasible point as shares of the ranges, and the active constraints there."""
 
     value: float
-    shares: Array
+    shares: Floats
     active: tuple[str, ...]
 
 
-def sample_shares(dimension: int, most: int) -> Array:
+def sample_shares(dimension: int, most: int) -> Floats:
     """Points of the unit cube: a full grid while it is fine enough, else an R-sequence."""
     if dimension == 0:
         return np.empty((0, 1))
@@ -78,7 +76,7 @@ class Refiner:
             [bool(c.choices & names) and not _is_logical(c) for c in checks], dtype=bool
         )
 
-    def refine(self, fixed: Array, samples: Array) -> Refined | None:
+    def refine(self, fixed: Floats, samples: Floats) -> Refined | None:
         """The best feasible point for fixed values of the other choices; None if there is none."""
         values, holds = self._evaluate(fixed, samples)
         defined = np.isfinite(values)
@@ -89,7 +87,7 @@ class Refiner:
         anchor = _best(samples, values, feasible)
         starts = list(self._starts(fixed, samples, values, feasible, scales))
 
-        def descend(tighten: float) -> list[Array]:
+        def descend(tighten: float) -> list[Floats]:
             sampled = values[defined]
             return [self._descend(fixed, start, sampled, scales, tighten) for start in starts]
 
@@ -110,7 +108,7 @@ class Refiner:
         shares = points[:, index]
         return Refined(float(reached[index]), shares, self._active(fixed, shares, scales))
 
-    def prices(self, point: Array, active: Sequence[str]) -> dict[str, float]:
+    def prices(self, point: Floats, active: Sequence[str]) -> dict[str, float]:
         """Lagrange multipliers of active constraints at an optimum: gain per unit of slack.
 
         The gradient of the objective over the ranges, less that of the ranges' ends, is a
@@ -138,27 +136,27 @@ class Refiner:
             for row, price in zip(rows, coefficients, strict=True)
         }
 
-    def values_at(self, shares: Array) -> Array:
+    def values_at(self, shares: Floats) -> Floats:
         """Values of the ranges at shares of them, one row each."""
         rows = [choice.at(row) for choice, row in zip(self.ranges, shares, strict=True)]
         return np.array(rows)
 
-    def _columns(self, fixed: Array, shares: Array) -> Array:
+    def _columns(self, fixed: Floats, shares: Floats) -> Floats:
         repeated = np.repeat(fixed[:, None], shares.shape[1], axis=1)
         return np.vstack([repeated, self.values_at(shares)])
 
-    def _evaluate(self, fixed: Array, shares: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _evaluate(self, fixed: Floats, shares: Floats) -> tuple[Floats, Flags]:
         with np.errstate(all="ignore"):
             rows = self.conditions(self._columns(fixed, shares))
-        holds: NDArray[np.bool_] = np.all(rows[1:] > 0, axis=0)
+        holds: Flags = np.all(rows[1:] > 0, axis=0)
         return rows[0], holds
 
-    def _margins(self, fixed: Array, shares: Array) -> Array:
+    def _margins(self, fixed: Floats, shares: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            rows: Array = self.margins(self._columns(fixed, shares))[1:]
+            rows: Floats = self.margins(self._columns(fixed, shares))[1:]
         return rows
 
-    def _scales(self, fixed: Array, samples: Array) -> Array:
+    def _scales(self, fixed: Floats, samples: Floats) -> Floats:
         sizes = np.abs(self._margins(fixed, samples))
         usable = np.isfinite(sizes) & (sizes > 0)
         return np.array(
@@ -169,13 +167,8 @@ class Refiner:
         )
 
     def _starts(
-        self,
-        fixed: Array,
-        samples: Array,
-        values: Array,
-        feasible: NDArray[np.bool_],
-        scales: Array,
-    ) -> Iterator[Array]:
+        self, fixed: Floats, samples: Floats, values: Floats, feasible: Flags, scales: Floats
+    ) -> Iterator[Floats]:
         """The best feasible samples, then those that violate least."""
         order = np.argsort(np.where(feasible, values, np.inf), kind="stable")
         best = order[: min(_STARTS, int(np.count_nonzero(feasible)))]
@@ -185,7 +178,7 @@ class Refiner:
         worse = np.argsort(violation, kind="stable")[: 2 if len(best) else _STARTS]
         yield from (samples[:, index] for index in worse if math.isfinite(violation[index]))
 
-    def _zoom(self, fixed: Array, center: Array) -> Array:
+    def _zoom(self, fixed: Floats, center: Floats) -> Floats:
         """Random search in shrinking boxes around the best point; robust to kinks and steps."""
         rounds, count = (_ZOOM_ROUNDS, _ZOOM_POINTS) if self.conditions.exact else (4, 24)
         offsets = r_sequence(len(center), count)
@@ -198,8 +191,8 @@ class Refiner:
         return center
 
     def _descend(
-        self, fixed: Array, start: Array, sampled: Array, scales: Array, tighten: float
-    ) -> Array:
+        self, fixed: Floats, start: Floats, sampled: Floats, scales: Floats, tighten: float
+    ) -> Floats:
         """Sequential quadratic programming (SLSQP) with exact gradients and constraints tightened."""
         from scipy import optimize
 
@@ -208,17 +201,17 @@ class Refiner:
         size = float(np.median(sampled)) - best or abs(best) or 1.0
         used = np.concatenate([[False], self.smooth])
 
-        def rows(shares: Array) -> Array:
+        def rows(shares: Floats) -> Floats:
             with np.errstate(all="ignore"):
                 return self.margins(self._columns(fixed, shares[:, None]))[:, 0]
 
-        def slopes(shares: Array) -> Array:
+        def slopes(shares: Floats) -> Floats:
             values = self.values_at(shares[:, None])[:, 0]
             table = self.margins.jacobian(np.concatenate([fixed, values]))[:, len(fixed) :]
             by_share = [c.slope(float(v)) for c, v in zip(self.ranges, values, strict=True)]
             return _finite(table * np.array(by_share), 0.0, 0.0)
 
-        def objective(shares: Array) -> float:
+        def objective(shares: Floats) -> float:
             value = float(rows(shares)[0]) / size
             return value if math.isfinite(value) else 1e30
 
@@ -240,14 +233,14 @@ class Refiner:
             )  # fmt: skip
         return np.clip(_finite(result.x, 0.5, 1.0), 0.0, 1.0)
 
-    def _pull_inside(self, fixed: Array, end: Array, anchor: Array) -> Array:
+    def _pull_inside(self, fixed: Floats, end: Floats, anchor: Floats) -> Floats:
         """The nearest point toward a feasible one at which every check holds exactly."""
         points = end[:, None] + (anchor - end)[:, None] * _PULL_BACK
         values, holds = self._evaluate(fixed, points)
         inside = np.flatnonzero(np.isfinite(values) & holds)
         return points[:, inside[0]] if len(inside) else anchor
 
-    def _active(self, fixed: Array, shares: Array, scales: Array) -> tuple[str, ...]:
+    def _active(self, fixed: Floats, shares: Floats, scales: Floats) -> tuple[str, ...]:
         margins = self._margins(fixed, shares[:, None])[:, 0]
         tight = self.smooth & (np.abs(margins) <= ACTIVE * scales)
         return tuple(
@@ -255,16 +248,16 @@ class Refiner:
         )
 
 
-def _finite(values: Array, undefined: float, infinite: float) -> Array:
+def _finite(values: Floats, undefined: float, infinite: float) -> Floats:
     """The values with finite replacements where they are not finite, as SLSQP requires."""
-    result: Array = np.nan_to_num(values, nan=undefined, posinf=infinite, neginf=-infinite)
+    result: Floats = np.nan_to_num(values, nan=undefined, posinf=infinite, neginf=-infinite)
     return result
 
 
-def _best(points: Array, values: Array, feasible: NDArray[np.bool_]) -> Array | None:
+def _best(points: Floats, values: Floats, feasible: Flags) -> Floats | None:
     if not feasible.any():
         return None
-    best: Array = points[:, int(np.argmin(np.where(feasible, values, np.inf)))]
+    best: Floats = points[:, int(np.argmin(np.where(feasible, values, np.inf)))]
     return best
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.array_types import Flags, Floats, Ints
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.inputs import Given, read_inputs
 from assay.model.language.units import Unit
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from assay.model.declarations import Declarations
 
-    Array = NDArray[np.float64]
 
 LIMIT = 1_000_000
 _CHUNK = 1 << 16
@@ -42,8 +42,8 @@ class Sweep:
 
     axes: tuple[Variable, ...]
     targets: tuple[Variable, ...]
-    columns: dict[str, Array] = field(repr=False)
-    holds: dict[str, NDArray[np.bool_]] = field(repr=False)
+    columns: dict[str, Floats] = field(repr=False)
+    holds: dict[str, Flags] = field(repr=False)
     conditions: dict[str, str] = field(default_factory=dict, repr=False)
     unknown: tuple[ConditionVerdict, ...] = ()
     notes: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ class Sweep:
         verdicts = np.where(sound, "true", "false")
         return np.where(self._defined(), verdicts, "unknown")
 
-    def _defined(self) -> NDArray[np.bool_]:
+    def _defined(self) -> Flags:
         table = np.array([self.columns[variable.name] for variable in self.targets])
-        defined: NDArray[np.bool_] = np.all(np.isfinite(table), axis=0)
+        defined: Flags = np.all(np.isfinite(table), axis=0)
         return defined
 
     def violated(self, row: int) -> list[str]:
@@ -77,7 +77,7 @@ class Sweep:
         return [name for name, column in self.holds.items() if not column[row]]
 
     @property
-    def violations(self) -> dict[str, NDArray[np.int64]]:
+    def violations(self) -> dict[str, Ints]:
         """The rows that violate each constraint, for those that some row violates."""
         defined = self._defined()
         rows = {name: np.flatnonzero(~column & defined) for name, column in self.holds.items()}
@@ -206,7 +206,7 @@ def _conflicts(
     return [f"at the first point, {conflict.text}" for conflict in conflicts]
 
 
-def _evaluate(function: PointFunction, grid: Grid) -> Array:
+def _evaluate(function: PointFunction, grid: Grid) -> Floats:
     table = np.empty((function.rows, grid.size))
     for first in range(0, grid.size, _CHUNK):
         last = min(first + _CHUNK, grid.size)
@@ -215,13 +215,13 @@ def _evaluate(function: PointFunction, grid: Grid) -> Array:
     return table
 
 
-def _axis_columns(axes: Sequence[Discrete], grid: Grid) -> dict[str, Array]:
+def _axis_columns(axes: Sequence[Discrete], grid: Grid) -> dict[str, Floats]:
     """The axes' columns, each distinct value converted exactly once."""
     exact = [np.array([axis.variable.shown(float(v)) for v in axis.values]) for axis in axes]
     rows = Grid(exact).columns(np.arange(grid.size))
     return {axis.variable.name: row for axis, row in zip(axes, rows, strict=True)}
 
 
-def _shown(values: Array, unit: Unit) -> Array:
+def _shown(values: Floats, unit: Unit) -> Floats:
     shifted = values - float(unit.offset)
     return shifted * unit.scale.denominator / unit.scale.numerator

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from assay.array_types import Floats
 
+if TYPE_CHECKING:
     from assay.model.language.variables import Variable
     from assay.model.tapes.points import PointFunction
 
-    Array = NDArray[np.float64]
 
 _SENSITIVITY_SHARE = 0.01
 _PERTURBATION = 1e-3
@@ -31,18 +30,18 @@ class EquationState:
     largest scaled residual, infinite where a side has no value.
     """
 
-    point: Array
-    computed: Array
-    required: Array
-    computed_jacobian: Array
-    required_jacobian: Array
-    scale: Array
+    point: Floats
+    computed: Floats
+    required: Floats
+    computed_jacobian: Floats
+    required_jacobian: Floats
+    scale: Floats
     misfit: float
 
     @property
-    def jacobian(self) -> Array:
+    def jacobian(self) -> Floats:
         """Jacobian of the residuals: computed less required sides by the unknowns."""
-        result: Array = self.computed_jacobian - self.required_jacobian
+        result: Floats = self.computed_jacobian - self.required_jacobian
         return result
 
     @property
@@ -81,7 +80,7 @@ class Equations:
             if 0 <= position < len(self.unknowns):
                 self._required_jacobian[row, position] = 1.0
 
-    def sides(self, points: Array) -> tuple[Array, Array]:
+    def sides(self, points: Floats) -> tuple[Floats, Floats]:
         """Computed and required sides, each of shape (equations, points)."""
         count = points.shape[1]
         columns = np.vstack([points, np.repeat(self._upstream, count, axis=1)])
@@ -90,7 +89,7 @@ class Equations:
         with np.errstate(all="ignore"):
             return self.function(columns), required
 
-    def at(self, point: Array) -> EquationState:
+    def at(self, point: Floats) -> EquationState:
         """Both sides, Jacobians and residual at one point."""
         inputs = np.concatenate([point, self._upstream[:, 0]])
         computed, required = (side[:, 0] for side in self.sides(point[:, None]))
@@ -113,7 +112,7 @@ class Equations:
             point, computed, required, jacobian, self._required_jacobian, scale, misfit
         )
 
-    def _sensitivity_bound(self, point: Array, difference: Array, required: Array) -> Array:
+    def _sensitivity_bound(self, point: Floats, difference: Floats, required: Floats) -> Floats:
         """Upper bound on the sensitivity that the derivatives may imply.
 
         Where a function oscillates faster than floats resolve, its derivative means nothing over
@@ -128,7 +127,7 @@ class Equations:
         residuals = computed - moved_required
         change = np.abs(residuals - difference[:, None]).reshape(len(difference), -1, 2)
         largest = np.max(np.where(np.isfinite(change), change, 0.0), axis=2)
-        bound: Array = np.sum(largest, axis=1) / _PERTURBATION
+        bound: Floats = np.sum(largest, axis=1) / _PERTURBATION
         bound = np.maximum(bound, _MOST_SENSITIVITY * np.abs(required))
         closer = np.abs(residuals) < np.abs(difference)[:, None]
         bound[np.all(closer | np.isnan(residuals), axis=1)] = 0.0

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.model.solving.equations import Equations, EquationState
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Array = NDArray[np.float64]
 
 _COORDINATES = ((True, True), (True, False), (False, False))
 _MOST_ITERATIONS = 80
@@ -33,13 +33,13 @@ _DISTINCT = 1e-6
 class Attempt:
     """The end point of an iteration and its misfit."""
 
-    point: Array
+    point: Floats
     misfit: float
     iterations: int
     method: str
 
 
-def newton(equations: Equations, start: Array, tolerance: float) -> Attempt:
+def newton(equations: Equations, start: Floats, tolerance: float) -> Attempt:
     """Iterate in each kind of coordinates until one converges; else the end with least misfit."""
     attempts = []
     for log_point, log_sides in _COORDINATES:
@@ -55,7 +55,7 @@ class _Coordinates:
     """Unknowns and sides on a logarithmic or linear scale."""
 
     def __init__(
-        self, equations: Equations, start: Array, *, log_point: bool, log_sides: bool
+        self, equations: Equations, start: Floats, *, log_point: bool, log_sides: bool
     ) -> None:
         self.equations = equations
         self.start = np.clip(start, equations.lower, equations.upper)
@@ -86,13 +86,13 @@ class _Coordinates:
                 milestone = best.misfit
         return Attempt(best.point, best.misfit, best_iteration, "newton")
 
-    def _residual(self, computed: Array, required: Array, scale: Array) -> Array:
+    def _residual(self, computed: Floats, required: Floats, scale: Floats) -> Floats:
         if self.log_sides:
             return np.where((computed > 0) & (required > 0), np.log(computed / required), np.nan)
-        result: Array = (computed - required) / scale
+        result: Floats = (computed - required) / scale
         return result
 
-    def _step(self, state: EquationState) -> Array | None:
+    def _step(self, state: EquationState) -> Floats | None:
         """The Newton step in these coordinates; None where the Jacobian is not finite."""
         with np.errstate(all="ignore"):
             residual = self._residual(state.computed, state.required, state.scale)
@@ -110,7 +110,7 @@ class _Coordinates:
         largest = float(np.max(np.abs(step[self.logged]), initial=0.0))
         return step * min(1.0, _LARGEST_LOG_STEP / largest) if largest else step
 
-    def _line_search(self, state: EquationState, step: Array) -> Array | None:
+    def _line_search(self, state: EquationState, step: Floats) -> Floats | None:
         """Backtracking: the longest step length that reduces the residual.
 
         A tape evaluates all lengths at once at the cost of one; without a tape one at a time.
@@ -124,19 +124,19 @@ class _Coordinates:
                 residual = self._residual(*self.equations.sides(trial), scale)
                 better = np.sum(residual**2, axis=0) < (1.0 - 1e-4 * lengths) * here
                 if better.any():
-                    point: Array = trial[:, int(np.argmax(better))]
+                    point: Floats = trial[:, int(np.argmax(better))]
                     return point
         return None
 
-    def _moved(self, point: Array, moves: Array) -> Array:
+    def _moved(self, point: Floats, moves: Floats) -> Floats:
         linear = point[:, None] + self.size[:, None] * moves
         trial = np.where(self.logged[:, None], point[:, None] * np.exp(moves), linear)
         lower, upper = self.equations.lower[:, None], self.equations.upper[:, None]
-        result: Array = np.clip(trial, lower, upper)
+        result: Floats = np.clip(trial, lower, upper)
         return result
 
 
-def quasi_random_starts(equations: Equations, center: Array, count: int) -> Iterator[Array]:
+def quasi_random_starts(equations: Equations, center: Floats, count: int) -> Iterator[Floats]:
     """Starting points with the smallest residuals, from quasi-random points around a center."""
     for decades in (3.0, 10.0, 30.0):
         points = _points_around(equations, center, decades)
@@ -150,7 +150,7 @@ def quasi_random_starts(equations: Equations, center: Array, count: int) -> Iter
             yield points[:, index]
 
 
-def _points_around(equations: Equations, center: Array, decades: float) -> Array:
+def _points_around(equations: Equations, center: Floats, decades: float) -> Floats:
     """Points of an R-sequence: logarithmic around the center, or linear between two bounds."""
     shares = r_sequence(len(center), _START_POINTS)
     points = np.empty_like(shares)
@@ -161,11 +161,11 @@ def _points_around(equations: Equations, center: Array, decades: float) -> Array
             points[row, 1::2] *= -1.0
         if math.isfinite(low) and math.isfinite(high):
             points[row, ::4] = low + (high - low) * shares[row, ::4]
-    result: Array = np.clip(points, equations.lower[:, None], equations.upper[:, None])
+    result: Floats = np.clip(points, equations.lower[:, None], equations.upper[:, None])
     return result
 
 
-def r_sequence(dimension: int, count: int) -> Array:
+def r_sequence(dimension: int, count: int) -> Floats:
     """Evenly spread points of the unit cube, one per column (R-sequence, Roberts 2018).
 
     The root of x^(d+1) = x + 1 generalizes the golden ratio to d dimensions.
@@ -174,11 +174,11 @@ def r_sequence(dimension: int, count: int) -> Array:
     for _ in range(40):
         ratio = (1.0 + ratio) ** (1.0 / (dimension + 1))
     steps = ratio ** -np.arange(1.0, dimension + 1)
-    points: Array = (0.5 + np.outer(steps, np.arange(count))) % 1.0
+    points: Floats = (0.5 + np.outer(steps, np.arange(count))) % 1.0
     return points
 
 
-def is_distinct(point: Array, known: Sequence[Attempt]) -> bool:
+def is_distinct(point: Floats, known: Sequence[Attempt]) -> bool:
     """Whether a point differs from every root found so far."""
     return all(
         np.max(np.abs(point - root.point) / np.maximum(np.abs(point), np.abs(root.point) + 1e-300))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.model.solving.equations import Equations
 from assay.model.solving.newton import Attempt, is_distinct, newton
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Array = NDArray[np.float64]
 
 _DECADES = 36
 _PER_DECADE = 24
@@ -36,7 +36,7 @@ class LineScan:
     plateau: tuple[float, float] | None = None
     computed_range: tuple[float, float] | None = None
 
-    def is_distinct(self, point: Array) -> bool:
+    def is_distinct(self, point: Floats) -> bool:
         """Whether a root differs from those found, plateau included."""
         low, high = self.plateau or (math.inf, -math.inf)
         return not low <= float(point[0]) <= high and is_distinct(point, self.roots)
@@ -74,7 +74,7 @@ def expand_line(equations: Equations, tolerance: float, center: float) -> LineSc
     return _scan(equations, points, tolerance, center, iterate=True)
 
 
-def _grid(lower: float, upper: float, start: float | None) -> Array:
+def _grid(lower: float, upper: float, start: float | None) -> Floats:
     magnitudes = 10.0 ** np.linspace(-_DECADES, _DECADES, 2 * _DECADES * _PER_DECADE + 1)
     parts = [-magnitudes[::-1], np.zeros(1), magnitudes]
     parts += [np.array([end]) for end in (lower, upper) if math.isfinite(end)]
@@ -83,12 +83,12 @@ def _grid(lower: float, upper: float, start: float | None) -> Array:
     if start is not None:
         parts.append(np.array([start]))
     points = np.unique(np.concatenate(parts))
-    inside: Array = points[(points >= lower) & (points <= upper)]
+    inside: Floats = points[(points >= lower) & (points <= upper)]
     return inside
 
 
 def _scan(
-    equations: Equations, points: Array, tolerance: float, start: float | None, *, iterate: bool
+    equations: Equations, points: Floats, tolerance: float, start: float | None, *, iterate: bool
 ) -> LineScan:
     scan = LineScan()
     computed, required = (side[0] for side in equations.sides(points[None, :]))
@@ -116,7 +116,7 @@ def _scan(
     return scan
 
 
-def _collect_zeros(scan: LineScan, points: Array, residual: Array, start: float | None) -> None:
+def _collect_zeros(scan: LineScan, points: Floats, residual: Floats, start: float | None) -> None:
     """Points that solve the equation exactly; neighbors count as one solution."""
     exact = np.flatnonzero(residual == 0.0)
     for run in np.split(exact, np.flatnonzero(np.diff(exact) > 1) + 1):
@@ -130,8 +130,8 @@ def _collect_zeros(scan: LineScan, points: Array, residual: Array, start: float 
 def _refine_brackets(
     scan: LineScan,
     equations: Equations,
-    points: Array,
-    residual: Array,
+    points: Floats,
+    residual: Floats,
     tolerance: float,
     start: float | None,
 ) -> None:
@@ -152,14 +152,14 @@ def _refine_brackets(
             scan.roots.append(Attempt(point, misfit, iterations, "bracketing"))
 
 
-def _residual(equations: Equations, points: Array) -> Array:
+def _residual(equations: Equations, points: Floats) -> Floats:
     computed, required = equations.sides(points[None, :])
     with np.errstate(all="ignore"):
-        result: Array = (computed - required)[0]
+        result: Floats = (computed - required)[0]
     return result
 
 
-def _multisection(equations: Equations, low: float, high: float) -> tuple[Array, int]:
+def _multisection(equations: Equations, low: float, high: float) -> tuple[Floats, int]:
     """Divide the bracket into many subintervals at once; a tape evaluates them as one call."""
     iterations = 0
     while True:
@@ -174,7 +174,7 @@ def _multisection(equations: Equations, low: float, high: float) -> tuple[Array,
         low, high = float(points[bracket[0]]), float(points[bracket[0] + 1])
 
 
-def _brent(equations: Equations, low: float, high: float) -> tuple[Array, int]:
+def _brent(equations: Equations, low: float, high: float) -> tuple[Floats, int]:
     """Brent's method: few points, each of which may be an integration."""
     from scipy.optimize import brentq
 

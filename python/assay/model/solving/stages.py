@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.errors import ConvergenceError, UnderdeterminedError
 from assay.model.language.expression import Symbol
 from assay.model.language.variables import Variable
@@ -17,9 +18,8 @@ from assay.model.solving.system import Stage, Statement, System
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
-    Array = NDArray[np.float64]
 
 RESOLVED_TOLERANCE = 1e-8
 """Tolerance where sides are integrated or iterated point by point."""
@@ -122,7 +122,7 @@ class StageSolver:
         return scan.roots
 
     def _roots_from(
-        self, stage: Stage, equations: Equations, starts: Sequence[Array]
+        self, stage: Stage, equations: Equations, starts: Sequence[Floats]
     ) -> list[Attempt]:
         tolerance = self.tolerance_of(equations.function)
         attempts: list[Attempt] = []

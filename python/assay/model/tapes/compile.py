@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay._native import Tape
+from assay.array_types import Floats
 from assay.errors import ConvergenceError, InputError, MissingInputsError, UnsupportedError
 from assay.model import store
 from assay.model.dependency_walk import Walk, walk
@@ -20,9 +21,6 @@ from assay.model.tapes.blocks import find_tears, lower_block, lower_iterative, s
 from assay.model.tapes.program import TapeProgram, TapeValue
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from assay.model.declarations import Declarations, SimultaneousBlock
 
 
@@ -44,7 +42,7 @@ class Compiled:
         self.fixed = dict(fixed)
         self._places = {name: place for place, name in enumerate(self.inputs)}
 
-    def __call__(self, *positional: Any, **named: Any) -> NDArray[np.float64]:
+    def __call__(self, *positional: Any, **named: Any) -> Floats:
         """Evaluate all outputs at all points."""
         import numpy as np
 
@@ -58,9 +56,7 @@ class Compiled:
             )
         return out[:, 0] if scalar else out
 
-    def jacobian(
-        self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any
-    ) -> NDArray[np.float64]:
+    def jacobian(self, *positional: Any, wrt: Sequence[str] | None = None, **named: Any) -> Floats:
         """Derivatives of all outputs by the inputs in `wrt` (all by default).
 
         An array of outputs by inputs at one point, of outputs by inputs by points at several.

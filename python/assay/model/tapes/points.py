@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.errors import ConvergenceError, EvaluationError, UnsupportedError
 from assay.model.inputs import Inputs
 from assay.model.language.expression import Expression, evaluate, variables_of
@@ -17,11 +18,8 @@ from assay.model.tapes.compile import Compiled, compile_cone
 from assay.model.tapes.cones import Cones
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from assay.model.declarations import Declarations
 
-    Array = NDArray[np.float64]
 
 Item = TypeVar("Item")
 
@@ -73,7 +71,7 @@ class PointFunction:
         """Whether a tape computes the values and exact derivatives."""
         return self._compiled is not None
 
-    def __call__(self, columns: Array) -> Array:
+    def __call__(self, columns: Floats) -> Floats:
         """Values of shape (rows, points) for inputs of shape (inputs, points)."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
         if self._compiled is not None and self.inputs:
@@ -86,7 +84,7 @@ class PointFunction:
             table[:, point] = self._resolve(columns[:, point])
         return table
 
-    def jacobian(self, point: Array, count: int | None = None) -> Array:
+    def jacobian(self, point: Floats, count: int | None = None) -> Floats:
         """Derivatives of all rows by the first `count` inputs (all by default) at one point."""
         inputs = self.inputs if count is None else self.inputs[:count]
         if self._compiled is not None:
@@ -97,7 +95,7 @@ class PointFunction:
         diagonal = np.arange(len(inputs))
         ahead[diagonal, diagonal] += steps
         behind[diagonal, diagonal] -= steps
-        result: Array = (self(ahead) - self(behind)) / (2 * steps)
+        result: Floats = (self(ahead) - self(behind)) / (2 * steps)
         return result
 
     def _compile(self) -> Compiled:
@@ -117,7 +115,7 @@ class PointFunction:
             switch=self.switch, conditions=expressions,
         )  # fmt: skip
 
-    def _resolve(self, point: Array) -> list[float]:
+    def _resolve(self, point: Floats) -> list[float]:
         known = {**self.given, **dict(zip(self.inputs, map(float, point), strict=True))}
         here = self._resolver(known)
         values = [_or_nan(here.value, name) for name in self.outputs]

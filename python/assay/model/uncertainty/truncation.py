@@ -10,12 +10,12 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.model.language.distributions import Distribution, are_valid_parameters, quantile
 from assay.model.language.normal import normal_share
 
-Array: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = Floats
 Parameters: TypeAlias = tuple[Array | np.float64, ...]
 Bound: TypeAlias = float | Array
 

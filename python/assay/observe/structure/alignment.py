@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats, Ints
 from assay.observe.structure import automaton, grammar
 from assay.observe.structure.automaton import EPILOGUE, FAR, LAYER, PROLOGUE, Automaton, Island
 from assay.observe.structure.layout import Layout
@@ -20,9 +20,6 @@ from assay.observe.structure.passes import Run
 from assay.observe.structure.sequence import Names, Sequence
 from assay.observe.structure.timing import Timing
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 _Kind = tuple[bytes, int, int]
 
 _SCALES: Final = np.geomspace(0.03, 1.2, 12)

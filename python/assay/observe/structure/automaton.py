@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats, Ints
 from assay.observe.structure import grammar
 from assay.observe.structure.grammar import Chain, Choice, Slot
 from assay.observe.structure.layout import Layout
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PROLOGUE, LAYER, EPILOGUE = 0, 1, 2
 """Parts of a step that a state belongs to."""

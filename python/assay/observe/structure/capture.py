@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.structure.names import CLASS_CODES, CLASSES, classify
 from assay.observe.structure.sequence import Names, Sequence
-
-Ints = NDArray[np.int64]
 
 _GEMM_CALL: Final = re.compile(r"^aten::(mm|addmm|linear|matmul|bmm|_scaled_mm)$")
 _SAYS_LITTLE: Final = ("unknown", "elementwise", "reduce")
@@ -74,7 +72,7 @@ def find_captures(events: pl.DataFrame) -> list[Capture]:
     return captures
 
 
-def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: NDArray[np.bool_]) -> Ints:
+def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: Flags) -> Ints:
     """The class of the innermost telling CPU operation around each launch of a kernel."""
     operations = (
         events.filter((pl.col("kind") == "host") & (pl.col("tid") == tid))

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.observe.structure.layout import Layout
 from assay.observe.structure.names import CLASS_CODES, CLASSES
-
-Floats = NDArray[np.float64]
 
 CONTRADICTS: Final = 5.0
 """The cost of a name that says another operation."""

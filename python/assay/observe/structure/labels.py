@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.observe import operations
 from assay.observe.structure.alignment import Alignment
 from assay.observe.structure.grammar import Slot
-
-Ints = NDArray[np.int64]
 
 UNMAPPED: Final = 4.5
 """A name that costs as much in its slot says another operation: the kernel stays unmapped."""
@@ -38,11 +36,7 @@ def label(aligned: Alignment) -> tuple[list[str], Ints]:
 
 
 def _fuse(
-    aligned: Alignment,
-    ops: Ints,
-    is_core: NDArray[np.bool_],
-    table: list[str],
-    number: dict[str, int],
+    aligned: Alignment, ops: Ints, is_core: Flags, table: list[str], number: dict[str, int]
 ) -> None:
     slots = {
         state.slot.operation: state.slot
@@ -62,7 +56,7 @@ def _fuse(
     }
     used = _present(place[in_layer], places)
     combos: dict[tuple[str, ...], int] = {}
-    added: dict[str, NDArray[np.bool_]] = {}
+    added: dict[str, Flags] = {}
     for operation, slot in slots.items():
         for target, where in _fusions(operation, slot, has, used, width):
             added.setdefault(f"{operation}>{target}", np.zeros(places, bool))[where] = True
@@ -84,19 +78,15 @@ def _fuse(
             ops[chosen] = combos[joined]
 
 
-def _present(places: Ints, count: int) -> NDArray[np.bool_]:
+def _present(places: Ints, count: int) -> Flags:
     present = np.zeros(count, bool)
     present[places] = True
     return present
 
 
 def _fusions(
-    operation: str,
-    slot: Slot,
-    has: dict[str, NDArray[np.bool_]],
-    used: NDArray[np.bool_],
-    width: int,
-) -> list[tuple[str, NDArray[np.bool_]]]:
+    operation: str, slot: Slot, has: dict[str, Flags], used: Flags, width: int
+) -> list[tuple[str, Flags]]:
     """Where an operation without a kernel is done, by operation: flags of layers."""
     candidates = [name for name in slot.fused_into if name in has]
     possible = np.zeros_like(used)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from assay.array_types import Ints
 
 _SHORTEST_LAYER = 5
 """Kernels of a layer at least; the most fused engines launch seven."""

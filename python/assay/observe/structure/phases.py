@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.observe.structure.alignment import Alignment
 from assay.observe.structure.names import CLASS_CODES
 from assay.observe.structure.sequence import Names, Sequence
-
-Ints = NDArray[np.int64]
 
 _ROWWISE = ("input_norm", "post_attention_norm", "kv_cache_write", "rope", "activation", "qk_norm")
 _SURE = frozenset(range(3))
@@ -62,7 +61,7 @@ def _slots(aligned: Alignment) -> list[str]:
 
 
 def _tokens(
-    sequence: Sequence, aligned: Alignment, number: Ints, in_layer: NDArray[np.bool_], count: int
+    sequence: Sequence, aligned: Alignment, number: Ints, in_layer: Flags, count: int
 ) -> list[int | None]:
     """Rows that two kinds of row-wise kernels of a step agree on."""
     states = aligned.automaton.states
@@ -87,7 +86,7 @@ def _tokens(
     return tokens
 
 
-def _replayed(replay: Ints, number: Ints, count: int) -> NDArray[np.bool_]:
+def _replayed(replay: Ints, number: Ints, count: int) -> Flags:
     """Whether nearly all layers of a step are in the replay of its middle kernel."""
     replayed = np.zeros(count, bool)
     edges = np.searchsorted(number, np.arange(count + 1))

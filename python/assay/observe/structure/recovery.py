@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.answers import data_of
+from assay.array_types import Ints
 from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.structure import capture, grammar, labels, phases, step_annotations
@@ -21,8 +22,6 @@ from assay.observe.structure.passes import Run, find_passes
 from assay.observe.structure.sequence import Names, Sequence, sequences
 from assay.observe.structure.step_annotations import Annotation
 from assay.observe.trace import Trace
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.structure.names import CLASS_CODES, also, classify
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _OUT_OF_ORDER = 0.01

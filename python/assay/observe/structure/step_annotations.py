@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Flags, Ints
 from assay.lazy_import import pl
-
-Ints = NDArray[np.int64]
 
 _VLLM: Final = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
 _SGLANG: Final = re.compile(r"step\[(\w+)([^\]]*)\]")
@@ -66,7 +64,7 @@ class Ranges:
 
     start: Ints
     stop: Ints
-    on_device: NDArray[np.bool_]
+    on_device: Flags
     annotations: list[Annotation]
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats, Ints
 from assay.observe.structure import grammar
 from assay.observe.structure.automaton import State
-
-Floats = NDArray[np.float64]
 
 _OVERHEAD_NS: Final = 2500.0
 """What a GEMM takes besides its weights: launch ramp, first loads, epilogue."""
@@ -67,7 +65,7 @@ class Timing:
         costs[:, self.is_sampling] = np.clip((logs - sampling) / _SPREAD, 0.0, 5.0)
         return costs
 
-    def gemm_cost(self, costs: Floats, path: NDArray[np.int64]) -> float:
+    def gemm_cost(self, costs: Floats, path: Ints) -> float:
         """The part of a path's cost that its GEMMs have."""
         chosen = costs[np.arange(len(path)), path]
         return float(chosen[self.is_gemm[path]].sum())

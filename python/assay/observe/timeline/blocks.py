@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from assay.array_types import Flags, Floats, Ints
 from assay.lazy_import import pl
 from assay.observe.timeline.codes import codes
 
@@ -38,7 +39,7 @@ class Blocks(NamedTuple):
     left_out: list[str]
 
 
-def encode(events: pl.DataFrame, order: NDArray[np.int64], origin_ns: int) -> Blocks:
+def encode(events: pl.DataFrame, order: Ints, origin_ns: int) -> Blocks:
     """Encode every column that holds something, its rows in an order; starts from `origin_ns`."""
     raw: dict[str, bytes] = {}
     columns: list[dict[str, Any]] = []
@@ -78,9 +79,7 @@ def encode(events: pl.DataFrame, order: NDArray[np.int64], origin_ns: int) -> Bl
         return Blocks(dict(zip(raw, packed, strict=True)), columns, left_out)
 
 
-def _integers(
-    values: NDArray[np.int64], nulls: NDArray[np.bool_] | None, *, is_delta: bool
-) -> tuple[bytes, dict[str, Any]]:
+def _integers(values: Ints, nulls: Flags | None, *, is_delta: bool) -> tuple[bytes, dict[str, Any]]:
     if is_delta:
         if nulls is not None:
             # A null repeats the value before it, so that no difference is large.
@@ -94,14 +93,12 @@ def _integers(
     return _planes(coded, width, nulls), entry
 
 
-def _floats(
-    values: NDArray[np.float64], nulls: NDArray[np.bool_] | None
-) -> tuple[bytes, dict[str, Any]]:
+def _floats(values: Floats, nulls: Flags | None) -> tuple[bytes, dict[str, Any]]:
     entry = {"kind": "float", "width": 8, "delta": False, "nulls": nulls is not None}
     return _planes(values, 8, nulls), entry
 
 
-def _planes(values: NDArray[Any], width: int, nulls: NDArray[np.bool_] | None) -> bytes:
+def _planes(values: NDArray[Any], width: int, nulls: Flags | None) -> bytes:
     """The bytes of 64-bit values by place, the lowest first; then 1 for each null."""
     data = values.view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
     return data if nulls is None else data + nulls.astype(np.uint8).tobytes()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from assay.array_types import Ints
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe.schema import DEVICE_KINDS
@@ -54,10 +55,10 @@ class Layout:
     lanes: list[Lane]
     events: pl.DataFrame
     """Events that have a start, as the trace has them."""
-    order: NDArray[np.int64]
+    order: Ints
     """Row of `events` for each row of the layout."""
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    start: Ints
+    end: Ints
     track: NDArray[np.int32]
     origin_ns: int
     """The earliest start: time zero of the timeline."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from assay.array_types import Ints
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def tracks(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32]:
+def tracks(start: Ints, end: Ints) -> NDArray[np.int32]:
     """The row of each span such that spans of a row do not overlap; nested spans stack.
 
     >>> tracks(np.array([0, 1, 2, 7]), np.array([9, 5, 3, 8])).tolist()
@@ -35,9 +37,7 @@ def tracks(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32
     return depth
 
 
-def _crossing(
-    closed: NDArray[np.int64], start: NDArray[np.int64], depth: NDArray[np.int32]
-) -> NDArray[np.intp]:
+def _crossing(closed: Ints, start: Ints, depth: NDArray[np.int32]) -> NDArray[np.intp]:
     """Spans that overlap the one before them in their row."""
     order = np.lexsort((np.arange(len(start)), depth))
     same = depth[order[1:]] == depth[order[:-1]]
@@ -45,7 +45,7 @@ def _crossing(
     return crossing
 
 
-def _first_free(start: NDArray[np.int64], closed: NDArray[np.int64]) -> list[int]:
+def _first_free(start: Ints, closed: Ints) -> list[int]:
     """The lowest free row for each span."""
     open_spans: list[tuple[int, int]] = []
     free: list[int] = []
@@ -66,14 +66,12 @@ def _first_free(start: NDArray[np.int64], closed: NDArray[np.int64]) -> list[int
 class Segments(NamedTuple):
     """Disjoint stretches of time, each owned by one span."""
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    owner: NDArray[np.int64]
+    start: Ints
+    end: Ints
+    owner: Ints
 
 
-def innermost(
-    start: NDArray[np.int64], end: NDArray[np.int64], depth: NDArray[np.int32]
-) -> Segments:
+def innermost(start: Ints, end: Ints, depth: NDArray[np.int32]) -> Segments:
     """The self time of nested spans: at each moment the innermost open span owns it.
 
     >>> innermost(np.array([0, 2]), np.array([9, 5]), np.array([0, 1])).owner.tolist()
@@ -96,7 +94,7 @@ def innermost(
     return Segments(times[:-1][kept], times[1:][kept], owner[:-1][kept])
 
 
-def _parents(depth: NDArray[np.int32]) -> NDArray[np.int64]:
+def _parents(depth: NDArray[np.int32]) -> Ints:
     """The last span before each one that is a level above; -1 at the top."""
     parent = np.full(len(depth), -1, np.int64)
     above = np.flatnonzero(depth == 0)
@@ -108,7 +106,7 @@ def _parents(depth: NDArray[np.int32]) -> NDArray[np.int64]:
     return parent
 
 
-def merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> Segments:
+def merged(start: Ints, end: Ints) -> Segments:
     """The union of spans, as disjoint stretches; the owner is the first span of each.
 
     >>> merged(np.array([0, 1, 7]), np.array([4, 6, 8])).end.tolist()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from assay.array_types import Flags, Floats, Ints
 from assay.lazy_import import pl
 from assay.observe.schema import DEVICE_KINDS
 from assay.observe.timeline.codes import Codes, codes
@@ -83,7 +84,7 @@ def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
     return sorted(sums, key=lambda total: (-total.ns, total.name))
 
 
-def _sums(group: NDArray[np.int32], times: NDArray[np.int64], groups: int) -> list[int]:
+def _sums(group: NDArray[np.int32], times: Ints, groups: int) -> list[int]:
     """Exact sums of times by group, in halves of 32 bits so that none overflows."""
     high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     np.add.at(high, group, times >> 32)
@@ -91,21 +92,21 @@ def _sums(group: NDArray[np.int32], times: NDArray[np.int64], groups: int) -> li
     return [(upper << 32) + lower for upper, lower in zip(high.tolist(), low.tolist(), strict=True)]
 
 
-def _inside(drawn: Layout, window: Window) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = (drawn.start < window.to_ns) & (drawn.end > window.from_ns)
+def _inside(drawn: Layout, window: Window) -> Flags:
+    inside: Flags = (drawn.start < window.to_ns) & (drawn.end > window.from_ns)
     return inside
 
 
-def _clipped(drawn: Layout, window: Window, rows: NDArray[np.intp] | slice) -> NDArray[np.int64]:
+def _clipped(drawn: Layout, window: Window, rows: NDArray[np.intp] | slice) -> Ints:
     low = np.maximum(drawn.start[rows], window.from_ns)
-    length: NDArray[np.int64] = np.minimum(drawn.end[rows], window.to_ns) - low
+    length: Ints = np.minimum(drawn.end[rows], window.to_ns) - low
     return length
 
 
 class Columns(NamedTuple):
     """A lane in columns of equal time: how busy each is, and the label with the most time."""
 
-    coverage: NDArray[np.float64]
+    coverage: Floats
     label: NDArray[np.int32]
     """-1 where the lane is idle."""
     events: int
@@ -138,14 +139,7 @@ def columns(
     return Columns(np.minimum(busy[0] / width, 1.0), dominant, int(inside.sum()), total)
 
 
-def _spread(
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    group: NDArray[np.int64],
-    groups: int,
-    window: Window,
-    count: int,
-) -> NDArray[np.float64]:
+def _spread(start: Ints, end: Ints, group: Ints, groups: int, window: Window, count: int) -> Floats:
     """Time of each group in each column."""
     width = window.dur_ns / count
     low, high = (start - window.from_ns) / width, (end - window.from_ns) / width
@@ -154,7 +148,7 @@ def _spread(
     size = groups * (count + 1)
     row = group * (count + 1)
 
-    def added(column: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    def added(column: Ints, weight: Floats) -> Floats:
         # The stubs of bincount give integers, whatever the weights.
         total: NDArray[Any] = np.bincount(row + column, weight, size)
         return total.reshape(groups, count + 1)
@@ -165,6 +159,6 @@ def _spread(
     # Columns wholly inside a span: +1 where they begin, -1 where they end, summed up.
     whole = np.where(same, 0.0, 1.0)
     inner = added(np.minimum(first + 1, last), whole) - added(last, whole)
-    times: NDArray[np.float64] = (edges + np.cumsum(inner, axis=1))[:, :count] * width
+    times: Floats = (edges + np.cumsum(inner, axis=1))[:, :count] * width
     # Differences of large sums leave rounding errors.
     return np.asarray(times.clip(0.0), np.float64)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.catalog import accelerators
 from assay.errors import InputError
 from assay.model.registry import Registry
@@ -46,8 +47,6 @@ SHAPE = ("gpu.link.bandwidth", "collectives.size", "collectives.ranks", "collect
 
 _SWITCH = "collectives.switch_share"
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -59,13 +58,13 @@ class Measured:
     size: Floats
     ranks: Floats
     seconds: Floats
-    reducible: NDArray[np.bool_]
+    reducible: Flags
     """Whether NVSwitch can reduce the element type (NVLS): not 8-bit integers."""
 
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def where(self, mask: NDArray[np.bool_]) -> Measured:
+    def where(self, mask: Flags) -> Measured:
         """The rows that a mask picks."""
         return Measured(
             self.system, self.operation[mask], self.engine[mask], self.size[mask],
@@ -73,7 +72,7 @@ class Measured:
         )  # fmt: skip
 
     @property
-    def held_out(self) -> NDArray[np.bool_]:
+    def held_out(self) -> Flags:
         """Rows that no fit may use: all of one size and rank count, on every system."""
         names = [
             f"assay-collective-1:{s:.0f}:{r:.0f}"

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
+from assay.array_types import Floats
 from assay.stack.collectives import library as collectives_library
 from assay.validate.collectives import tables
 from assay.validate.collectives.tables import ENGINES, SYSTEMS, Measured
 from assay.validate.measured_package import PACKAGE, VERSION
 
-Floats = NDArray[np.float64]
 SCALE = 0.05
 """Scale of the soft-L1 loss: larger errors are noise of the machine and count linearly."""
 

@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from assay.array_types import Floats
 
 DIGITS = 2
 _LEAST_EIGENVALUE = 1e-3
 _SHRINKING = 0.98
 
 
-def correlation_block(names: Sequence[str], covariance: Array) -> dict[str, Any]:
+def correlation_block(names: Sequence[str], covariance: Floats) -> dict[str, Any]:
     """Names and the rows below the diagonal, rounded to a matrix that is positive definite."""
     deviations = np.sqrt(np.diag(covariance))
     matrix = covariance / np.outer(deviations, deviations)

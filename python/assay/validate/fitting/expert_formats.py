@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
+from assay.array_types import Flags, Floats
 from assay.catalog import expert_formats
 from assay.validate.kernels.operations import touched_experts
 from assay.validate.kernels.tables import FRAMEWORKS, is_served
@@ -35,7 +36,6 @@ from assay.validate.measured_package import (
 from assay.validate.points import GroupedPoints
 from assay.validate.serving.predict import hardware
 
-Floats = NDArray[np.float64]
 SYSTEMS = (
     "a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300", "l40s",
 )  # fmt: skip
@@ -65,7 +65,7 @@ class Rows:
         return Rows(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
 
     @property
-    def held_out(self) -> NDArray[np.bool_]:
+    def held_out(self) -> Flags:
         """Rows of the shapes that no fit may use."""
         columns = (self.hidden, self.width, self.experts, self.chosen)
         keys = [

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
+from assay.array_types import Floats
 from assay.validate.fitting.kernel_priors import DISCRETE, PRIORS, SYSTEMS
 from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
@@ -38,7 +39,7 @@ REFINED, REFINEMENTS, FIRST_STEP, TAIL_WEIGHT = ("gemm",), 10, 0.05, 0.05
 INTERVAL_90 = 1.645
 ASSUMED_SPREAD = 0.25
 
-Logs = NDArray[np.float64]
+Logs = Floats
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Fit:
     fixed: dict[str, float]
     cost: float
     standard_errors: dict[str, float]
-    log_errors: NDArray[np.float64]
+    log_errors: Floats
 
 
 class Problem:
@@ -70,18 +71,18 @@ class Problem:
         self.lower = np.log([p.value / p.factor for p in prior.values()])
         self.scale = SCALE.get(table.operation, _SCALE)
 
-    def values(self, logs: Logs) -> NDArray[np.float64]:
+    def values(self, logs: Logs) -> Floats:
         """Free constants, then fixed ones."""
         return np.concatenate([np.exp(logs), self.fixed])
 
-    def residuals(self, logs: Logs) -> NDArray[np.float64]:
+    def residuals(self, logs: Logs) -> Floats:
         """Logarithms of predicted over measured, then a weak prior."""
         time = self.predict(self.values(logs))[0]
         return np.concatenate(
             [np.log(time) - self.observed, self._prior_weight() * (logs - self.center)]
         )
 
-    def jacobian(self, logs: Logs) -> NDArray[np.float64]:
+    def jacobian(self, logs: Logs) -> Floats:
         """Derivatives of the residuals, exact."""
         values = self.values(logs)
         time = self.predict(values)[0]
@@ -128,7 +129,7 @@ class Problem:
                     steps[index] *= 0.5
         return best
 
-    def standard_errors(self, logs: Logs, groups: NDArray[np.str_]) -> NDArray[np.float64]:
+    def standard_errors(self, logs: Logs, groups: NDArray[np.str_]) -> Floats:
         """Cluster-robust logarithmic standard errors; clusters are weights or head sets."""
         rows = len(self.observed)
         error, slopes = self.residuals(logs)[:rows], self.jacobian(logs)

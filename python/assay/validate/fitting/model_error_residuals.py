@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.catalog import accelerators, constants
 from assay.errors import AssayError
 from assay.model.inputs import Inputs
@@ -27,8 +27,6 @@ from assay.validate.training import evaluation as training, predict as training_
 from assay.validate.training.jobs import Job
 from assay.validate.training.kinds import LONG
 
-Array = NDArray[np.float64]
-
 TRAINING, SERVING = "training.model_error.", "serving.model_error."
 OFFLINE = "offline"
 STEP, PROMPT, FIRST_TOKEN, SERVER = (
@@ -39,10 +37,10 @@ has a step under the load of a server."""
 STEP_FIGURES = ("step_time", "throughput", "throughput_per_gpu", "end_to_end_time")
 
 
-def log_widths(cases: Sequence[Inputs], output: str) -> Array:
+def log_widths(cases: Sequence[Inputs], output: str) -> Floats:
     """Standard deviation of the logarithm that each interval amounts to."""
     ends = intervals.intervals(cases, [output])[0]
-    widths: Array = np.log(ends[:, 1] / ends[:, 0]) / (2 * Z90)
+    widths: Floats = np.log(ends[:, 1] / ends[:, 0]) / (2 * Z90)
     return widths
 
 
@@ -161,13 +159,13 @@ KINDS = ("fit", "sharded", "attention", "mixed", "experts")
 """Errors of a step, or of a part of it, whose powers follow from the graph."""
 
 
-def _elasticities(inputs: Sequence[Inputs], name: str) -> Array:
+def _elasticities(inputs: Sequence[Inputs], name: str) -> Floats:
     """Relative change of a step for one of an error: 1, or the share of the part that it is of."""
     logs = []
     for shift in (1.0, math.exp(_SHIFT)):
         points = GroupedPoints([{**given.values, name: shift} for given in inputs])
         logs.append(np.log(points.evaluate([training.STEP])[training.STEP]))
-    powers: Array = np.maximum(np.round((logs[1] - logs[0]) / _SHIFT, 6), 0.0)
+    powers: Floats = np.maximum(np.round((logs[1] - logs[0]) / _SHIFT, 6), 0.0)
     return powers
 
 
@@ -188,7 +186,7 @@ def _level(predicted: training.Predicted) -> str:
     return [name for name, holds in kinds.items() if holds][-1]
 
 
-def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Array]:
+def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Floats]:
     """All fitted constants of one accelerator, for jobs on others."""
     lent = constants.given(system)
     stated = set().union(*(job.values for job in jobs))

@@ -14,13 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
+from assay.array_types import Floats
 from assay.model.language.distributions import Z90
-
-Array = NDArray[np.float64]
 
 COVERAGE = 0.9
 FREEDOM = 4.0
@@ -49,7 +47,7 @@ class Residual:
         return self.explained**2 + math.fsum(terms)
 
 
-def weights_of(residuals: Sequence[Residual]) -> Array:
+def weights_of(residuals: Sequence[Residual]) -> Floats:
     """A source weighs as the root of its figures: neither one figure nor one team decides."""
     sources = [(residual.source, residual.level) for residual in residuals]
     counts = Counter(sources)
@@ -124,7 +122,7 @@ def _most_probable(
     logs = np.array([residual.log for residual in residuals])
     weights = weights_of(residuals)
 
-    def loss(point: Array) -> float:
+    def loss(point: Floats) -> float:
         variance = base + powers**2 @ np.exp(2 * point)
         t = np.log1p(logs**2 / (FREEDOM * variance))
         misfit = 0.5 * np.log(variance) + 0.5 * (FREEDOM + 1) * t

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from assay.array_types import Floats
 from assay.model.registry import Registry
 from assay.stack import gpu, hbm
 
-Floats = NDArray[np.float64]
 CLOCK = 1.83e9
 BANDWIDTH = 4.8e12
 KELVIN = 273.15

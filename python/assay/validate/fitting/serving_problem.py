@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.catalog.checkpoint_formats import DRAFTING
 from assay.errors import AssayError, InputError
 from assay.model.tapes.compile import Compiled
@@ -19,7 +19,7 @@ from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
 from assay.validate.sources import source_of
 
-Vector = NDArray[np.float64]
+Vector = Floats
 
 SCALES = {"step_time": 0.08, "time_to_first_token": 0.2}
 OTHER_SCALE = 0.08

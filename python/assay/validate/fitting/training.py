@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from assay.array_types import Floats
 from assay.catalog import constants
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.fitting import training_hours
@@ -32,7 +32,6 @@ from assay.validate.training.figures import ObservedFigure
 from assay.validate.training.jobs import Job
 from assay.validate.training.kinds import kind_of
 
-Array = NDArray[np.float64]
 SCALE = 0.05
 EFFECTIVE_CASES = 1.5
 """Effective number of cases of a group: errors within it are correlated."""
@@ -107,17 +106,17 @@ class Problem:
         self.mean = np.log([prior.value for prior in PRIORS])
         self.spread = np.array([prior.spread for prior in PRIORS])
 
-    def at(self, logs: Array) -> dict[str, Array]:
+    def at(self, logs: Floats) -> dict[str, Floats]:
         """All inputs at a point of the fit."""
         return {**self.table, **override(logs, self.jobs)}
 
-    def residuals(self, logs: Array) -> Array:
+    def residuals(self, logs: Floats) -> Floats:
         """Soft-L1 errors, then deviations from the priors."""
         time = training.evaluate(self.at(logs))[training.STEP]
         errors = (np.log(time) - self.observed) * self.weights
         return np.concatenate([_shrunk(errors), (logs - self.mean) / self.spread])
 
-    def jacobian(self, logs: Array) -> Array:
+    def jacobian(self, logs: Floats) -> Floats:
         """Derivatives of the residuals."""
         table = self.at(logs)
         function = training.compiled()
@@ -135,7 +134,7 @@ class Problem:
         return np.vstack([inner, np.diag(1 / self.spread)])
 
 
-def masks(families: Sequence[str]) -> list[Array]:
+def masks(families: Sequence[str]) -> list[Floats]:
     """For each prior the cases it belongs to."""
     return [
         np.array([prior.system in ("", family) for family in families], dtype=np.float64)
@@ -150,15 +149,15 @@ def families_of(jobs: Sequence[Job]) -> list[str]:
     return [system if system in known else H100 for system in systems]
 
 
-def boards_of(jobs: Sequence[Job]) -> Array:
+def boards_of(jobs: Sequence[Job]) -> Floats:
     """What each job's board sustains over the board whose constants it uses."""
     return np.array([board_factor(job.system) for job in jobs])
 
 
-def override(logs: Array, jobs: Sequence[Job]) -> dict[str, Array]:
+def override(logs: Floats, jobs: Sequence[Job]) -> dict[str, Floats]:
     """Columns of the fitted constants."""
     families = families_of(jobs)
-    columns: dict[str, Array] = {}
+    columns: dict[str, Floats] = {}
     for prior, log, mask in zip(PRIORS, logs, masks(families), strict=True):
         column = columns.setdefault(prior.name, np.full(len(families), np.nan))
         column[mask > 0] = math.exp(log)
@@ -171,24 +170,24 @@ def override(logs: Array, jobs: Sequence[Job]) -> dict[str, Array]:
     return columns
 
 
-def _shrunk(errors: Array) -> Array:
-    shrunk: Array = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+def _shrunk(errors: Floats) -> Floats:
+    shrunk: Floats = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
     return shrunk
 
 
-def _slope(errors: Array) -> Array:
+def _slope(errors: Floats) -> Floats:
     size = np.maximum(np.abs(errors), 1e-6)
     root = np.sqrt(1 + size**2)
-    slope: Array = size / (root * np.sqrt(2 * (root - 1)))
+    slope: Floats = size / (root * np.sqrt(2 * (root - 1)))
     return slope
 
 
-def start() -> Array:
+def start() -> Floats:
     """Starting point of a fit: the priors."""
     return np.log([prior.value for prior in PRIORS])
 
 
-def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
+def tuned(cases: Sequence[Observed], logs: Floats) -> list[dict[str, float]]:
     """The best layout of every case at a point of the fit."""
     jobs = [case.job for case in cases]
     columns = override(logs, jobs)
@@ -196,7 +195,7 @@ def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
     return [job.layouts[index] for job, index in zip(jobs, chosen, strict=True)]
 
 
-def fit(cases: Sequence[Observed]) -> Array:
+def fit(cases: Sequence[Observed]) -> Floats:
     """Maximum a posteriori constants; open layouts are chosen again in every round."""
     logs = start()
     upper = np.log([prior.limit for prior in PRIORS])
@@ -210,22 +209,22 @@ def fit(cases: Sequence[Observed]) -> Array:
     return logs
 
 
-def covariance_at(cases: Sequence[Observed], logs: Array) -> Array:
+def covariance_at(cases: Sequence[Observed], logs: Floats) -> Floats:
     """Covariance of the logarithms of the constants, from the curvature at the fit."""
     slopes = Problem(cases, tuned(cases, logs)).jacobian(logs)
-    covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
+    covariance: Floats = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
     return covariance
 
 
-def errors(cases: Sequence[Observed], logs: Array) -> Array:
+def errors(cases: Sequence[Observed], logs: Floats) -> Floats:
     """Logarithms of predicted over observed, in the best layouts."""
     problem = Problem(cases, tuned(cases, logs))
     time = training.evaluate(problem.at(logs))[training.STEP]
-    ratios: Array = np.log(time) - problem.observed
+    ratios: Floats = np.log(time) - problem.observed
     return ratios
 
 
-def report(label: str, cases: Sequence[Observed], logs: Array) -> None:
+def report(label: str, cases: Sequence[Observed], logs: Floats) -> None:
     """One line for each source and kind, then one for each kind."""
     size, bias = np.abs(np.expm1(logs)), np.expm1(logs)
     kinds = np.array([kind_of(case.job) for case in cases])
@@ -246,7 +245,7 @@ def report(label: str, cases: Sequence[Observed], logs: Array) -> None:
         )
 
 
-def leave_one_out(cases: Sequence[Observed], groups: Sequence[str]) -> dict[str, Array]:
+def leave_one_out(cases: Sequence[Observed], groups: Sequence[str]) -> dict[str, Floats]:
     """Constants fitted without each group in turn; `groups` names that of every case."""
     fits = {}
     for group in dict.fromkeys(groups):
@@ -256,8 +255,8 @@ def leave_one_out(cases: Sequence[Observed], groups: Sequence[str]) -> dict[str,
 
 
 def held_out_errors(
-    cases: Sequence[Observed], groups: Sequence[str], without: dict[str, Array]
-) -> Array:
+    cases: Sequence[Observed], groups: Sequence[str], without: dict[str, Floats]
+) -> Floats:
     """Logarithms of predicted over observed, each by the constants without its group."""
     log_errors = np.empty(len(cases))
     names = np.array(groups)
@@ -267,7 +266,7 @@ def held_out_errors(
     return log_errors
 
 
-def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[float, float]:
+def run_yield(everything: Sequence[Case], tiers: str, logs: Floats) -> tuple[float, float]:
     """The yield of published runs of some tiers, and its spread, at a point of the fit."""
     runs = training_hours.runs(everything, tiers)
     hours = training_hours.ideal_hours(runs, lambda jobs: override(logs, jobs))
@@ -308,7 +307,7 @@ def main() -> None:
 
 
 def hold_out(
-    everything: Sequence[Case], cases: Sequence[Observed], logs: Array, folder: Path | None
+    everything: Sequence[Case], cases: Sequence[Observed], logs: Floats, folder: Path | None
 ) -> None:
     """Score held-out sources and families of runs; write constants and folds."""
     sources = [case.source for case in cases]
@@ -316,7 +315,7 @@ def hold_out(
     report("held out", cases, held_out_errors(cases, sources, without))
     runs = training_hours.runs(everything)
 
-    def ideal(source: str) -> Array:
+    def ideal(source: str) -> Floats:
         point = without.get(source, logs)
         return training_hours.ideal_hours(runs, lambda jobs: override(point, jobs))
 
@@ -339,9 +338,9 @@ def hold_out(
 def _folds(
     cases: Sequence[Observed],
     runs: Sequence[training_hours.Run],
-    without: dict[str, Array],
-    logs: Array,
-    ideal: Callable[[str], Array],
+    without: dict[str, Floats],
+    logs: Floats,
+    ideal: Callable[[str], Floats],
 ) -> list[Fold]:
     """For each group of cases, the constants that a fit without the group gives."""
     folds = []

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay import json_records
+from assay.array_types import Floats
 from assay.catalog import constants
 from assay.validate.fitting.covariance import correlation_block
 from assay.validate.fitting.training_priors import (
@@ -31,8 +31,8 @@ _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
 
 def write(
     folder: Path,
-    logs: NDArray[np.float64],
-    covariance: NDArray[np.float64],
+    logs: Floats,
+    covariance: Floats,
     run_yield: tuple[float, float],
     provenance: Mapping[str, Any],
 ) -> None:
@@ -93,7 +93,7 @@ def _derived(folder: Path, system: str, shares: Mapping[str, Mapping[str, Any]])
 
 
 def _correlations(
-    entries: Sequence[tuple[Prior, dict[str, Any]]], covariance: NDArray[np.float64], system: str
+    entries: Sequence[tuple[Prior, dict[str, Any]]], covariance: Floats, system: str
 ) -> dict[str, Any]:
     """Correlations of the constants that one accelerator uses."""
     rows = [
@@ -144,7 +144,7 @@ class Fold:
 
     group: str
     cases: tuple[str, ...]
-    logs: NDArray[np.float64]
+    logs: Floats
     run_yield: float
 
 

@@ -7,15 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.validate.cases import Case
 from assay.validate.sources import source_of
 from assay.validate.training import evaluation as training
 from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.shapes import NotPredictable
 
-Array = NDArray[np.float64]
 _MODELS = ("opt", "bloom")
 _HOUR = 3600.0
 FAILURES_ALONE = 0.97
@@ -72,8 +71,8 @@ def family(case: Case) -> str:
 
 
 def ideal_hours(
-    runs: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Array]]
-) -> Array:
+    runs: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Floats]]
+) -> Floats:
     """GPU-hours at a run yield of one."""
     jobs = [run.job for run in runs]
     predicted = training.predict_jobs(jobs, override(jobs))
@@ -85,7 +84,7 @@ def ideal_hours(
     )
 
 
-def yields(runs: Sequence[Run], ideal: Array) -> tuple[float, float]:
+def yields(runs: Sequence[Run], ideal: Floats) -> tuple[float, float]:
     """Median run yield over families, and its logarithmic spread."""
     logs: dict[str, list[float]] = {}
     for run, hours in zip(runs, ideal, strict=True):
@@ -98,7 +97,7 @@ def yields(runs: Sequence[Run], ideal: Array) -> tuple[float, float]:
     return float(np.exp(middle)), float(np.quantile(np.abs(everything), 0.9) / 1.645)
 
 
-def yield_without(source: str, runs: Sequence[Run], ideal: Array) -> float:
+def yield_without(source: str, runs: Sequence[Run], ideal: Floats) -> float:
     """The yield of all runs but those of one source, and of families that it shares."""
     families = {run.family for run in runs if run.source == source}
     others = [
@@ -109,7 +108,7 @@ def yield_without(source: str, runs: Sequence[Run], ideal: Array) -> float:
     return yields([run for run, _ in others], np.array([hours for _, hours in others]))[0]
 
 
-def report(runs: Sequence[Run], ideal: Callable[[str], Array]) -> None:
+def report(runs: Sequence[Run], ideal: Callable[[str], Floats]) -> None:
     """Print every run and the medians; `ideal` gives hours by constants without a source."""
     families = list(dict.fromkeys(run.family for run in runs))
     errors, rules, alone = [], [], []

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.catalog import accelerators, constants
 from assay.errors import InputError
 from assay.model.tapes.compile import Compiled
@@ -193,12 +193,12 @@ class Prediction:
             [*(facts[name] for name in DEVICE_INPUTS), *shape.values()] for shape in launches
         ]
 
-    def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, values: Floats) -> Floats:
         """Time, FLOPs and bytes of every row."""
         times = [self.function(*values, *rest) for rest in self.rest]
         return np.asarray(sum(times[1:], times[0]))
 
-    def slopes(self, values: NDArray[np.float64], wrt: list[str]) -> NDArray[np.float64]:
+    def slopes(self, values: Floats, wrt: list[str]) -> Floats:
         """Derivatives of the time by constants, one row per constant."""
         slopes = [self.function.jacobian(*values, *rest, wrt=wrt)[0] for rest in self.rest]
         return np.asarray(sum(slopes[1:], slopes[0]))

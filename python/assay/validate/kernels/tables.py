@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.array_types import Flags, Floats
 from assay.errors import unknown_name
 from assay.validate.measured_package import (
     HELD_OUT,
@@ -33,8 +34,8 @@ from assay.validate.measured_package import (
     version_key,
 )
 
-Column = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Column = Floats
+Mask = Flags
 
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 """Engines; the first one's kernels are the default of an accelerator."""

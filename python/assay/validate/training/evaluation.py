@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.array_types import Floats
 from assay.catalog import accelerators, constants
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import Distribution
@@ -59,8 +59,6 @@ def clock_ratio(system: str, values: Mapping[str, float], work: Mapping[str, flo
     }
     return solved("gpu.throttle", given) / solved("gpu.throttle_reference", given)
 
-
-Array = NDArray[np.float64]
 
 STEP = "training.step_time"
 MEMORY = "parallelism.memory.total"
@@ -117,8 +115,8 @@ def compiled() -> Compiled:
 def columns(
     jobs: Sequence[Job],
     layouts: Sequence[dict[str, float]],
-    override: dict[str, Array] | None = None,
-) -> dict[str, Array]:
+    override: dict[str, Floats] | None = None,
+) -> dict[str, Floats]:
     """One column for every input: constants of the accelerator, values of the case, the layout."""
     changed = override or {}
     unique = list({id(job): job for job in jobs}.values())
@@ -190,13 +188,13 @@ def _run(job: Job) -> dict[str, float]:
     }
 
 
-def evaluate(table: dict[str, Array]) -> dict[str, Array]:
+def evaluate(table: dict[str, Floats]) -> dict[str, Floats]:
     """All outputs at all points."""
     values = compiled()(*(table[name] for name in inputs()))
     return dict(zip(OUTPUTS, values, strict=True))
 
 
-def best_layouts(jobs: Sequence[Job], override: dict[str, Array] | None = None) -> list[int]:
+def best_layouts(jobs: Sequence[Job], override: dict[str, Floats] | None = None) -> list[int]:
     """For each job the index of its fastest layout that fits in memory."""
     many = [job for job in jobs for _ in job.layouts]
     layouts = [layout for job in jobs for layout in job.layouts]
@@ -238,7 +236,7 @@ class Predicted:
         return self.layout["training.gpus"]
 
 
-def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) -> list[Predicted]:
+def predict_jobs(jobs: Sequence[Job], override: dict[str, Floats] | None = None) -> list[Predicted]:
     """Every job at its best layout."""
     if not jobs:
         return []
