@@ -36,7 +36,7 @@ EXCHANGE = "openai_api/exchange.py"
 run --engine URL`, `assay diagnose --url`, `assay trace attach --url`), or one that telemetry found on
 this machine, without a key: the page Live."""
 SENDERS = {ENDPOINT, OTLP, RECOVERY, EXCHANGE}
-FREE_PORT = "improve/engines/opening.py"
+FREE_PORT = "improve/engines/vllm.py"
 """Looks for a free port of the loopback address, for a server of its own."""
 SERVER_PROCESS = "improve/engines/process.py"
 """Starts the server of `assay run --restart`."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.core.notes import idle_gpu_note, model_notes
-from assay.engine.loading.opening import SYNTHETIC
-from assay.engine.loading.pulling import PullError, pull
 from assay.engine.loading.user_knobs import knob_texts, read_knobs
 from assay.errors import InputError, unknown_name
 from assay.improve.engines.opening import open_engine
@@ -23,31 +21,6 @@ from assay.load.workloads.workload import ServiceLevel, Workload
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
-
-
-MODEL: Final = "smollm2"
-PLAIN: Final[Mapping[str, int]] = {"threads": 1, "graph_buckets": 0, "max_batch": 1}
-"""A plain configuration: one thread, steps without graphs, one request at a time."""
-
-
-class EmbeddedModel(NamedTuple):
-    """The model to take, and what the user must know of it."""
-
-    source: str
-    note: str
-
-
-def embedded_model(say: Callable[[str], None]) -> EmbeddedModel:
-    """SmolLM2-135M, downloaded once; the synthetic model where that fails."""
-    try:
-        pull(MODEL, say)
-    except PullError as error:
-        return EmbeddedModel(
-            SYNTHETIC,
-            f"{error.message}: taking the synthetic model instead, whose weights are random",
-        )
-    return EmbeddedModel(MODEL, "")
-
 
 STARTS: Final = ("plain", "defaults")
 WORKLOAD: Final = "chat"

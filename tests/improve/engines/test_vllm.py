@@ -12,7 +12,7 @@ import pytest
 
 from assay.errors import InputError
 from assay.improve.engines import adapter as adapters, vllm_arguments, vllm_fields
-from assay.improve.engines.opening import has_no_weights, open_vllm
+from assay.improve.engines.vllm import has_no_weights, open_vllm
 from assay.improve.engines.vllm_arguments import VllmArguments
 
 

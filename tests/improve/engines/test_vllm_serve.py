@@ -14,8 +14,8 @@ import pytest
 from decode_traces import eager
 
 from assay.improve.engines.http import HttpEngine
-from assay.improve.engines.opening import open_vllm
 from assay.improve.engines.protocol import TrialFailedError
+from assay.improve.engines.vllm import open_vllm
 from assay.load.workloads.builtin import workload
 from assay.load.workloads.workload import Window
 from assay.observe.trace import Trace
