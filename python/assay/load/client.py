@@ -16,8 +16,9 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
+from assay.closing import Closing
 from assay.errors import InputError
 from assay.http_client import ServerError
 from assay.load.answers import Sent, to_record
@@ -72,7 +73,7 @@ class Progress:
     failed: int
 
 
-class LoadClient:
+class LoadClient(Closing):
     """A server under load; connections are kept between windows."""
 
     def __init__(self, url: str, options: ClientOptions | None = None) -> None:
@@ -90,14 +91,6 @@ class LoadClient:
         self._ignores_end = True
         self._is_prepared = False
         self._reopened = 0
-
-    def __enter__(self) -> Self:
-        """Use the client in a `with` block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close every connection."""
-        self.close()
 
     def close(self) -> None:
         """Close every connection."""

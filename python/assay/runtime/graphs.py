@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from assay._native import NativeGraph
+from assay.closing import Closing
 from assay.errors import InputError
 from assay.runtime.delays import DelaySlots
 from assay.runtime.hardware import Device, Stream, device as shared_device
@@ -41,7 +41,7 @@ class NodeTime(NamedTuple):
         return self.end_ns - self.start_ns
 
 
-class Graph:
+class Graph(Closing):
     """A captured graph; `capture_graph` creates one.
 
     It keeps the memory that its operations use alive. A replay reads and writes the current
@@ -117,17 +117,6 @@ class Graph:
     def close(self) -> None:
         """Release the memory it uses; it cannot be replayed any more."""
         self._native.close()
-
-    def __enter__(self) -> Graph:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Graph({self.label}, {len(self.nodes)} nodes)"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from assay.closing import Closing
 from assay.diagnose.delays.design import selected
 from assay.diagnose.delays.graph_target import chains
 from assay.diagnose.delays.host_delays import PREFIX, SectionDelays
@@ -33,7 +34,7 @@ _HOST_NODES: Final = tuple(
 )
 
 
-class EngineTarget:
+class EngineTarget(Closing):
     """Decode steps of an engine; use it as a context manager.
 
     The requests have random prompts of `context` tokens. Their contexts grow by a token a step, and
@@ -212,12 +213,6 @@ class EngineTarget:
             times.append(now - begin)
             begin = now
         return float(sorted(times)[(len(times) - 1) // 4])
-
-    def __enter__(self) -> EngineTarget:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _check(engine: Engine, batch: int, context: int, steps: int, most_tokens: int) -> None:

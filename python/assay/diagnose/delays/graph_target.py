@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from assay.closing import Closing
 from assay.diagnose.delays.design import selected
 from assay.diagnose.delays.target import Run, TargetNode
 from assay.errors import InputError
@@ -18,7 +19,7 @@ MOST_REPLAYS: Final = 30
 """A run on a busy machine ends here."""
 
 
-class GraphTarget:
+class GraphTarget(Closing):
     """Replays a graph that it captures anew with delays; use it as a context manager.
 
     The time of a step is the device's, between events before and after a replay, and the least of
@@ -94,12 +95,6 @@ class GraphTarget:
     def close(self) -> None:
         """Destroy the graph with delays; the given one stays."""
         self._delayed.close()
-
-    def __enter__(self) -> GraphTarget:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def chains(nodes: Sequence[GraphNode]) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from assay._native import limit_kernel_threads
+from assay.closing import Closing
 from assay.engine.core.knobs import AS_STORED, KNOBS
 from assay.engine.core.prompts import Prompt, checked_tokens
 from assay.engine.loading import ModelFiles, open_model
@@ -41,7 +41,7 @@ _NO_BLOCKS: Final = {
 """Counts of an engine that has neither requests nor a KV cache."""
 
 
-class Encoder:
+class Encoder(Closing):
     """A model that embeds texts; `Encoder.load` creates one.
 
     It has the methods that a server's worker calls of an engine; those that generate are refused.
@@ -229,17 +229,6 @@ class Encoder:
             f'model "{self.files.name}": expected a model that generates text, got an encoder',
             "it computes embeddings only",
         )
-
-    def __enter__(self) -> Encoder:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _batches(texts: Sequence[list[int]]) -> Iterator[list[list[int]]]:

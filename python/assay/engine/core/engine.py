@@ -11,9 +11,9 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from assay.closing import Closing
 from assay.engine.core import output_processor, probing, prompts as prompting
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.exclusive import EngineLock, exclusive
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from assay.engine.loading.lora_adapter import LoraAdapter
 
 
-class Engine:
+class Engine(Closing):
     """A language model that serves requests; `Engine.load` creates one.
 
     Threads may share it: a call waits until the calls of other threads have returned. What `step`
@@ -521,17 +521,6 @@ class Engine:
         self._mailboxes.clear()
         self._state.close()
         self._closed = True
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @exclusive
     def _open_stream(self, prompt: Prompt, params: SamplingParams | None) -> str:

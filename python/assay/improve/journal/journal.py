@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self
 
+from assay.closing import Closing
 from assay.errors import AssayError, InputError
 from assay.improve.journal.chain import GENESIS, ChainReading, Record, read_chain, to_line
 from assay.improve.journal.faults import fault_point
@@ -91,7 +92,7 @@ def verify(folder: Path) -> JournalReading:
     return reading
 
 
-class Journal:
+class Journal(Closing):
     """The one writer of a journal; holds a lock until closed."""
 
     def __init__(self, folder: Path, handle: int, clock: Callable[[], float]) -> None:
@@ -177,12 +178,6 @@ class Journal:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _append(self, kind: str, data: Mapping[str, Any]) -> Record:
         if self._handle < 0:
