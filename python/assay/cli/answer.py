@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, facts, report_of, table
 from assay.cli.verdicts import (
     answer_line,
@@ -39,25 +38,24 @@ def resolve_command(
     offer: options.Offer = None,
     correlate: options.Correlate = None,
     constraints: Annotated[
-        bool, typer.Option("--constraints", help="List the constraints and their status.")
+        bool, option("--constraints", "List the constraints and their status.")
     ] = False,
     missing: Annotated[
-        bool,
-        typer.Option("--missing", help="List missing inputs and the variables that need them."),
+        bool, option("--missing", "List missing inputs and the variables that need them.")
     ] = False,
     missing_families: Annotated[
-        bool, typer.Option("--missing-families", help="List missing inputs by family.")
+        bool, option("--missing-families", "List missing inputs by family.")
     ] = False,
     diagnostics: Annotated[
         bool,
-        typer.Option(
+        option(
             "--diagnostics",
-            help="List constraints, validity of approximations, switches and conflicts, and what "
+            "List constraints, validity of approximations, switches and conflicts, and what "
             "could not be judged.",
         ),
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="List every value in the order of computation.")
+        bool, option("--trace", "List every value in the order of computation.")
     ] = False,
     no_switch: options.NoSwitch = False,
     no_interval: options.NoInterval = False,
@@ -113,11 +111,7 @@ def explain_command(
     correlate: options.Correlate = None,
     depth: Annotated[
         int | None,
-        typer.Option(
-            "--depth",
-            metavar="N",
-            help="Levels below the variable; by default as many as 100 entries allow.",
-        ),
+        option("--depth N", "Levels below the variable; by default as many as 100 entries allow."),
     ] = None,
     no_switch: options.NoSwitch = False,
     no_interval: options.NoInterval = False,

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, count, facts, report_of, table
 from assay.scenario.questions.layers import AtlasAnswer, atlas, root
 
 
 def atlas_command(
     target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="VARIABLE", help="Also how it depends on each layer."),
+        str | None, option("--target VARIABLE", "Also how it depends on each layer.")
     ] = None,
     preset: options.PresetName = None,
     assign: options.Assign = None,

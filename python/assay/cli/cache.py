@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from assay import paths
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, size, table
 from assay.errors import InputError, unknown_name
 
@@ -37,19 +36,14 @@ ACTIONS: Final = ("list", "clear")
 
 
 def cache_command(
-    action: Annotated[
-        str, typer.Argument(metavar="list|clear", help="Action; list if not given.")
-    ] = "list",
+    action: Annotated[str, argument("list|clear", "Action; list if not given.")] = "list",
     kinds: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KIND]...",
-            help="clear: kinds to remove; all but models, traces, telemetry and runs.",
+        argument(
+            "[KIND]...", "clear: kinds to remove; all but models, traces, telemetry and runs."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="clear: only say what would be removed.")
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "clear: only say what would be removed.")] = False,
     as_json: options.Json = False,
 ) -> Report:
     """List cached data with its size, or remove it.

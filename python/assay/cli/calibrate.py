@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 
 if TYPE_CHECKING:
@@ -21,16 +20,10 @@ _SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
 
 
 def calibrate_command(
-    device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Device to measure: cpu or cuda:0.")
-    ] = "cpu",
+    device: Annotated[str, option("--device DEVICE", "Device to measure: cpu or cuda:0.")] = "cpu",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the calibration to this file instead of this machine's store.",
-        ),
+        option("--out FILE", "Write the calibration to this file instead of this machine's store."),
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

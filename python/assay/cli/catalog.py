@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-import typer
-
 from assay.catalog.questions import (
     CatalogEntryAnswer,
     CatalogListAnswer,
@@ -13,6 +11,7 @@ from assay.catalog.questions import (
     probe_host,
 )
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working, wrapped
 from assay.errors import InputError, one_of
 
@@ -20,18 +19,14 @@ _ACTIONS: Final = ("list", "show", "probe")
 
 
 def catalog_command(
-    action: Annotated[
-        str, typer.Argument(metavar="list|show|probe", help="Action; list if not given.")
-    ] = "list",
+    action: Annotated[str, argument("list|show|probe", "Action; list if not given.")] = "list",
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="list: a group; show: group/name, or a .json file."),
+        str | None, argument("[NAME]", "list: a group; show: group/name, or a .json file.")
     ] = None,
     save: Annotated[
-        str | None,
-        typer.Option("--save", metavar="FILE", help="probe: write the entry to this .json file."),
+        str | None, option("--save FILE", "probe: write the entry to this .json file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
     """List the catalog, show an entry, or measure this host.

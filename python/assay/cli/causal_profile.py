@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, sampling, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 from assay.errors import InputError
 
@@ -22,37 +21,27 @@ _STYLES = {
 
 def causal_profile_command(
     model: sampling.Model,
-    batch: Annotated[int, typer.Option("--batch", metavar="COUNT", help="Requests at once.")] = 1,
-    context: Annotated[
-        int, typer.Option("--context", metavar="TOKENS", help="Prompt tokens of each request.")
-    ] = 128,
+    batch: Annotated[int, option("--batch COUNT", "Requests at once.")] = 1,
+    context: Annotated[int, option("--context TOKENS", "Prompt tokens of each request.")] = 128,
     node: Annotated[
         list[str] | None,
-        typer.Option(
-            "--node",
-            metavar="PATTERN",
-            help="Delay only these nodes or operations, such as attention or 'host.*'. May be "
-            "repeated.",
+        option(
+            "--node PATTERN",
+            "Delay only these nodes or operations, such as attention or 'host.*'. May be repeated.",
         ),
     ] = None,
     dose: Annotated[
         list[float] | None,
-        typer.Option(
-            "--dose",
-            metavar="MICROSECONDS",
-            help="Delay of a step. May be repeated; 5 % and 10 % of a step if not given.",
+        option(
+            "--dose MICROSECONDS",
+            "Delay of a step. May be repeated; 5 % and 10 % of a step if not given.",
         ),
     ] = None,
-    steps: Annotated[
-        int, typer.Option("--steps", metavar="COUNT", help="Timed steps of a run.")
-    ] = 8,
+    steps: Annotated[int, option("--steps COUNT", "Timed steps of a run.")] = 8,
     budget: Annotated[
-        float,
-        typer.Option("--budget", metavar="SECONDS", help="How long the experiments may take."),
+        float, option("--budget SECONDS", "How long the experiments may take.")
     ] = 60.0,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Random seed of the order of runs.")
-    ] = 0,
+    seed: Annotated[int, option("--seed NUMBER", "Random seed of the order of runs.")] = 0,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,

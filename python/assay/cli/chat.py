@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, sampling
+from assay.cli.declaring import option
 from assay.cli.generate import write_text
 from assay.cli.output import show_error, show_progress
 from assay.errors import AssayError, InputError
@@ -23,15 +22,12 @@ EXIT = "/exit"
 
 def chat_command(
     model: sampling.Model,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="The system message.")
-    ] = None,
+    system: Annotated[str | None, option("--system TEXT", "The system message.")] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option(
-            "--max-tokens",
-            metavar="COUNT",
-            help="Tokens of a response at most; if not given, up to the context limit.",
+        option(
+            "--max-tokens COUNT",
+            "Tokens of a response at most; if not given, up to the context limit.",
         ),
     ] = None,
     greedy: sampling.Greedy = False,

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working, wrapped
 from assay.cli.sweep_table import entry_lines, sweep_lines
 from assay.cli.verdicts import missing_report, unjudged_notes, verdict_table, violation_lines
@@ -21,16 +20,11 @@ if TYPE_CHECKING:
 
 def solve_command(
     unknown: Annotated[
-        list[str] | None,
-        typer.Option("--unknown", metavar="VARIABLE", help="A variable to find. May be repeated."),
+        list[str] | None, option("--unknown VARIABLE", "A variable to find. May be repeated.")
     ] = None,
     equal: Annotated[
         list[str] | None,
-        typer.Option(
-            "--equal",
-            metavar='NAME="VALUE UNIT"',
-            help="A value that a variable must take. May be repeated.",
-        ),
+        option('--equal NAME="VALUE UNIT"', "A value that a variable must take. May be repeated."),
     ] = None,
     preset: options.PresetName = None,
     assign: options.Assign = None,
@@ -39,7 +33,7 @@ def solve_command(
     model_config: options.ModelConfig = None,
     offer: options.Offer = None,
     constraints: Annotated[
-        bool, typer.Option("--constraints", help="List the constraints and their status.")
+        bool, option("--constraints", "List the constraints and their status.")
     ] = False,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
@@ -103,22 +97,19 @@ def minimize_command(
     target: options.Target,
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            "--over",
-            metavar="NAME=VALUES",
-            help="A free variable: a,b,c UNIT or start:stop:count[:log] UNIT is enumerated, "
+        option(
+            "--over NAME=VALUES",
+            "A free variable: a,b,c UNIT or start:stop:count[:log] UNIT is enumerated, "
             "lower..upper UNIT is optimized continuously; variant:NAME=A,B chooses between "
             "relations, accelerators=A,B between entries of the catalog. May be repeated.",
         ),
     ] = None,
-    maximize: Annotated[
-        bool, typer.Option("--maximize", help="Maximize the variable instead.")
-    ] = False,
+    maximize: Annotated[bool, option("--maximize", "Maximize the variable instead.")] = False,
     ignore_constraints: Annotated[
-        bool, typer.Option("--ignore-constraints", help="Optimize without constraints.")
+        bool, option("--ignore-constraints", "Optimize without constraints.")
     ] = False,
     alternatives: Annotated[
-        int, typer.Option("--alternatives", metavar="N", help="Next-best points to list at most.")
+        int, option("--alternatives N", "Next-best points to list at most.")
     ] = 5,
     preset: options.PresetName = None,
     assign: options.Assign = None,
@@ -225,15 +216,12 @@ def _choice(optimum: "Optimum", name: str, value: float | str) -> str:
 
 
 def sweep_command(
-    targets: Annotated[
-        list[str], typer.Argument(metavar="VARIABLE...", help="Full names of variables.")
-    ],
+    targets: Annotated[list[str], argument("VARIABLE...", "Full names of variables.")],
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            "--over",
-            metavar="NAME=VALUES",
-            help="An axis: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
+        option(
+            "--over NAME=VALUES",
+            "An axis: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
             "the catalog, such as accelerators=h100_sxm,h200_sxm. May be repeated; the last varies "
             "fastest.",
         ),

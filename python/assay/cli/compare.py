@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working
 from assay.cli.verdicts import missing_report
 from assay.errors import InputError
@@ -31,14 +30,9 @@ def sensitivity_command(
     model_config: options.ModelConfig = None,
     offer: options.Offer = None,
     step: Annotated[
-        float,
-        typer.Option(
-            "--step", metavar="SHARE", help="Relative change of an input without an interval."
-        ),
+        float, option("--step SHARE", "Relative change of an input without an interval.")
     ] = 0.1,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Inputs to print at most; 0 for all.")
-    ] = MAX_LISTED,
+    limit: Annotated[int, option("--limit N", "Inputs to print at most; 0 for all.")] = MAX_LISTED,
     no_switch: options.NoSwitch = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -98,55 +92,42 @@ def _percent(value: float, base: float) -> str:
 
 def diff_command(
     first: Annotated[
-        str,
-        typer.Argument(
-            metavar="A", help="A scenario (its name or .toml file), or a result (.json of resolve)."
-        ),
+        str, argument("A", "A scenario (its name or .toml file), or a result (.json of resolve).")
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The scenario or result to compare.")],
+    second: Annotated[str, argument("B", "The scenario or result to compare.")],
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target",
-            metavar="VARIABLE",
-            help="The variable to compare; by default that of a result, or the first target that "
+        option(
+            "--target VARIABLE",
+            "The variable to compare; by default that of a result, or the first target that "
             "both scenarios have.",
         ),
     ] = None,
     by: Annotated[
         str,
-        typer.Option(
+        option(
             "--by",
+            "Contributions of catalog entries, or of single inputs.",
             metavar="|".join(GROUPINGS),
-            help="Contributions of catalog entries, or of single inputs.",
         ),
     ] = "source",
     with_second: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with", metavar="GROUP/NAME", help="A catalog entry for B. May be repeated."
-        ),
+        list[str] | None, option("--with GROUP/NAME", "A catalog entry for B. May be repeated.")
     ] = None,
     assign_second: Annotated[
         list[str] | None,
-        typer.Option(
-            "--assign", "--set", metavar='NAME="VALUE UNIT"', help="A value for B. May be repeated."
-        ),
+        option('--assign --set NAME="VALUE UNIT"', "A value for B. May be repeated."),
     ] = None,
     with_first: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with-first", metavar="GROUP/NAME", help="A catalog entry for A. May be repeated."
-        ),
+        option("--with-first GROUP/NAME", "A catalog entry for A. May be repeated."),
     ] = None,
     assign_first: Annotated[
         list[str] | None,
-        typer.Option(
-            "--assign-first", metavar='NAME="VALUE UNIT"', help="A value for A. May be repeated."
-        ),
+        option('--assign-first NAME="VALUE UNIT"', "A value for A. May be repeated."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Contributions to print at most; 0 for all.")
+        int, option("--limit N", "Contributions to print at most; 0 for all.")
     ] = MAX_LISTED,
     as_json: options.Json = False,
 ) -> Report:

@@ -3,8 +3,7 @@
 from importlib import import_module
 from typing import Annotated, Any, Final
 
-import typer
-
+from assay.cli.declaring import argument, option
 from assay.cli.output import Report
 from assay.errors import unknown_name
 
@@ -14,8 +13,8 @@ VARIABLE: Final = "_ASSAY_COMPLETE"
 
 
 def completion_command(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")],
+    as_json: Annotated[bool, option("--json", "Print JSON instead of text.")] = False,
 ) -> Report:
     """Print a shell's completion script.
 

@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from assay.cli import configuration, options, styles
+from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Part, Report, table
 
 
 def config_command(
     command: Annotated[
-        str | None, typer.Argument(metavar="COMMAND", help="Show every option of this command.")
+        str | None, argument("COMMAND", "Show every option of this command.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli import options
+from assay.cli.declaring import option
 from assay.cli.diagnose_server import server_report
 from assay.cli.diagnose_text import text
 from assay.cli.output import Report, cut, cut_notes, working
@@ -18,102 +17,81 @@ def diagnose_command(
     trace: options.OptionalTraceArgument = None,
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="Diagnose a running OpenAI-compatible server instead of a trace: vLLM, SGLang, "
+        option(
+            "--url URL",
+            "Diagnose a running OpenAI-compatible server instead of a trace: vLLM, SGLang, "
             "llama.cpp, assay serve. ASSAY_API_KEY is sent as its key.",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="The model that ran: a config.json, its folder, a GGUF file, or a name of the "
+        option(
+            "--model MODEL",
+            "The model that ran: a config.json, its folder, a GGUF file, or a name of the "
             "catalog such as models/llama-3.1-8b. Without it nothing is predicted.",
         ),
     ] = None,
     gpu: options.TracedGpu = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            metavar="NAME",
-            help="Whose kernels to assume: vllm or assay. Without it, the one that the trace shows.",
+        option(
+            "--engine NAME",
+            "Whose kernels to assume: vllm or assay. Without it, the one that the trace shows.",
         ),
     ] = None,
     batch: options.StepBatch = None,
     context: Annotated[
         int | None,
-        typer.Option(
-            "--context",
-            metavar="TOKENS",
-            help="Tokens in the KV cache of a sequence. Without it the steps' own; where the trace "
+        option(
+            "--context TOKENS",
+            "Tokens in the KV cache of a sequence. Without it the steps' own; where the trace "
             "has none, the length at which attention takes as long as it did.",
         ),
     ] = None,
     tensor: Annotated[
-        int | None,
-        typer.Option(
-            "--tensor", metavar="N", help="Tensor-parallel ranks; the trace's if not given."
-        ),
+        int | None, option("--tensor N", "Tensor-parallel ranks; the trace's if not given.")
     ] = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype", metavar="FORMAT", help="Format of the weights; the model's if not given."
-        ),
+        str | None, option("--dtype FORMAT", "Format of the weights; the model's if not given.")
     ] = None,
     kv_dtype: options.KvFormat = "bf16",
     telemetry: Annotated[
         str | None,
-        typer.Option(
-            "--telemetry",
-            metavar="RECORDING",
-            help="A recording of assay telemetry record that covers the trace: clocks, processes, "
+        option(
+            "--telemetry RECORDING",
+            "A recording of assay telemetry record that covers the trace: clocks, processes, "
             "CPU pressure, KV cache.",
         ),
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(
-            "--baseline",
-            metavar="TRACE",
-            help="A healthy trace of the same workload: say which operations became slower or "
+        option(
+            "--baseline TRACE",
+            "A healthy trace of the same workload: say which operations became slower or "
             "faster. May be repeated.",
         ),
     ] = None,
     experiments: Annotated[
         str | None,
-        typer.Option(
-            "--experiments",
-            metavar="FILE",
-            help="What assay causal-profile --json found: causes that it tested are established by "
+        option(
+            "--experiments FILE",
+            "What assay causal-profile --json found: causes that it tested are established by "
             "experiment.",
         ),
     ] = None,
     html: Annotated[
         str | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Write the diagnosis as one self-contained page, with pictures.",
-        ),
+        option("--html FILE", "Write the diagnosis as one self-contained page, with pictures."),
     ] = None,
     duration_s: Annotated[
         float | None,
-        typer.Option(
-            "--duration",
-            metavar="SECONDS",
-            help="With --url: time for watching and probing the server; 30 if not given.",
+        option(
+            "--duration SECONDS",
+            "With --url: time for watching and probing the server; 30 if not given.",
         ),
     ] = None,
     most_at_once: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency", metavar="N", help="With --url: most probes at once; 8 if not given."
-        ),
+        int | None, option("--concurrency N", "With --url: most probes at once; 8 if not given.")
     ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from assay.cli import options, sampling, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, table, working
 from assay.errors import InputError
 from assay.files import read_text
@@ -20,16 +19,12 @@ SHOWN_CHARACTERS = 40
 
 def embed_command(
     model: sampling.Model,
-    text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to embed.")
-    ] = None,
+    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts to embed.")] = None,
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="Embed each line of FILE, in UTF-8."),
+        Path | None, option("--file FILE", "Embed each line of FILE, in UTF-8.")
     ] = None,
     normalize: Annotated[
-        bool,
-        typer.Option("--normalize/--no-normalize", help="Vectors of length one; on if not given."),
+        bool, option("--normalize/--no-normalize", "Vectors of length one; on if not given.")
     ] = True,
     device: sampling.Device = None,
     knob: sampling.Knobs = None,

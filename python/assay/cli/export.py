@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from assay.cli import options
+from assay.cli.declaring import argument, option
 from assay.cli.output import Report, report_of
 from assay.errors import InputError
 from assay.scenario.questions.exporting import FORMATS, export_graph
@@ -17,44 +16,37 @@ SITE: Final = "site"
 def export_command(
     variable: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[VARIABLE|site]",
-            help="Only the subgraph around this variable; `site` writes pages instead.",
+        argument(
+            "[VARIABLE|site]",
+            "Only the subgraph around this variable; `site` writes pages instead.",
         ),
     ] = None,
-    folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="site: the folder to write.")
-    ] = None,
+    folder: Annotated[str | None, argument("[DIR]", "site: the folder to write.")] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="|".join(FORMATS), help="The format to write.")
+        str, option("--format", "The format to write.", metavar="|".join(FORMATS))
     ] = "dot",
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a file instead of stdout."),
+        str | None, option("--output -o FILE", "Write a file instead of stdout.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file or site.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite the file or site.")] = False,
     preset: Annotated[
         list[str] | None,
-        typer.Option(
-            "--preset",
-            metavar="PRESET",
-            help="site: receipts and cones of this scenario; of one that serves and one that trains "
+        option(
+            "--preset PRESET",
+            "site: receipts and cones of this scenario; of one that serves and one that trains "
             "if not given. May be repeated.",
         ),
     ] = None,
     direction: Annotated[
         str,
-        typer.Option(
+        option(
             "--direction",
+            "up: inputs of the variable; down: its dependents; or both.",
             metavar="|".join(DIRECTIONS),
-            help="up: inputs of the variable; down: its dependents; or both.",
         ),
     ] = "up",
     depth: Annotated[
-        int | None,
-        typer.Option(
-            "--depth", metavar="N", help="Most relations between the variable and the rest."
-        ),
+        int | None, option("--depth N", "Most relations between the variable and the rest.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

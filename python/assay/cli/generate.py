@@ -3,9 +3,8 @@
 import sys
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, sampling
+from assay.cli.declaring import option
 from assay.cli.output import Report, stdout_errors
 from assay.escaping import one_line
 
@@ -13,10 +12,7 @@ from assay.escaping import one_line
 def generate_command(
     model: sampling.Model,
     prompt: Annotated[
-        str,
-        typer.Option(
-            "--prompt", metavar="TEXT", help="The text to complete; no chat template is applied."
-        ),
+        str, option("--prompt TEXT", "The text to complete; no chat template is applied.")
     ],
     max_tokens: sampling.MaxTokens = 128,
     greedy: sampling.Greedy = False,
@@ -28,7 +24,7 @@ def generate_command(
     seed: sampling.Seed = None,
     stop: sampling.Stop = None,
     ignore_eos: Annotated[
-        bool, typer.Option("--ignore-eos", help="Continue after the model's end-of-sequence token.")
+        bool, option("--ignore-eos", "Continue after the model's end-of-sequence token.")
     ] = False,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,

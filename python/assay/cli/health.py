@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import (
     Canvas,
     Line,
@@ -37,14 +36,14 @@ _STATUS: Final = {"ok": styles.GOOD, "failed": styles.BAD, "skipped": styles.WAR
 def verify_command(
     profile: Annotated[
         str,
-        typer.Option(
+        option(
             "--profile",
+            "fast checks declarations; full also evaluates them.",
             metavar="|".join(PROFILES),
-            help="fast checks declarations; full also evaluates them.",
         ),
     ] = "fast",
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Write nothing, not even to the cache.")
+        bool, option("--read-only", "Write nothing, not even to the cache.")
     ] = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -70,11 +69,10 @@ def verify_command(
 
 def audit_command(
     target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="VARIABLE", help="Only what this variable depends on."),
+        str | None, option("--target VARIABLE", "Only what this variable depends on.")
     ] = None,
     fail_on_issues: Annotated[
-        bool, typer.Option("--fail-on-issues", help="End with exit code 1 if there is an issue.")
+        bool, option("--fail-on-issues", "End with exit code 1 if there is an issue.")
     ] = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -151,23 +149,20 @@ def next_work_command(
 def root_debt_command(
     by: Annotated[
         str,
-        typer.Option(
+        option(
             "--by",
+            "Rank by relations downstream, or by share of the target's variance.",
             metavar="|".join(RANKINGS),
-            help="Rank by relations downstream, or by share of the target's variance.",
         ),
     ] = "dependents",
     target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", metavar="VARIABLE", help="Only roots of this variable; variance needs it."
-        ),
+        str | None, option("--target VARIABLE", "Only roots of this variable; variance needs it.")
     ] = None,
     families: Annotated[
-        bool, typer.Option("--families", help="Rank families of roots instead of roots.")
+        bool, option("--families", "Rank families of roots instead of roots.")
     ] = False,
     include_constraints: Annotated[
-        bool, typer.Option("--include-constraints", help="Also count constraints downstream.")
+        bool, option("--include-constraints", "Also count constraints downstream.")
     ] = False,
     limit: options.Limit = None,
     preset: options.PresetName = None,

@@ -3,22 +3,19 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from assay.cli.declaring import option
 
 Engine = Annotated[
     str | None,
-    typer.Option(
-        "--engine",
-        metavar="NAME",
-        help="Levers of one engine: assay, llama.cpp, vllm, or one that a file names.",
+    option(
+        "--engine NAME", "Levers of one engine: assay, llama.cpp, vllm, or one that a file names."
     ),
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--file",
-        metavar="FILE",
-        help="A lever file of your own; may be repeated. Its levers add to the library's and "
+    option(
+        "--file FILE",
+        "A lever file of your own; may be repeated. Its levers add to the library's and "
         "replace those of the same name and engine.",
     ),
 ]

@@ -3,16 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli import options
+from assay.cli.declaring import argument
 from assay.cli.output import Report, count, report_of
 
 
 def levers_check_command(
     file: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Lever files; the library if none is given."),
+        list[Path] | None, argument("[FILE]...", "Lever files; the library if none is given.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

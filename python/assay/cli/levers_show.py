@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import lever_text, options
+from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Report, facts, report_of
 
 if TYPE_CHECKING:
@@ -13,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def levers_show_command(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A lever such as graphs, or vllm/cuda-graphs.")
-    ],
+    name: Annotated[str, argument("NAME", "A lever such as graphs, or vllm/cuda-graphs.")],
     file: lever_text.Files = None,
     as_json: options.Json = False,
 ) -> Report:

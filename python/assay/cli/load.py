@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from assay.cli import options
+from assay.cli.declaring import argument, option
 from assay.cli.load_text import find_text, window_text
 from assay.cli.output import Report, report_of, working
 from assay.errors import InputError, unknown_name
@@ -19,155 +18,114 @@ KINDS: Final = ("max-rate", "max-concurrency")
 
 
 def load_command(
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The server, such as http://localhost:8000.")
-    ],
+    url: Annotated[str, argument("URL", "The server, such as http://localhost:8000.")],
     workload: Annotated[
         str,
-        typer.Option(
-            "--workload",
-            metavar="NAME|FILE",
-            help="chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests: JSON "
+        option(
+            "--workload NAME|FILE",
+            "chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests: JSON "
             "lines, Mooncake, BurstGPT, ShareGPT.",
         ),
     ] = "chat",
     rate: Annotated[
         str | None,
-        typer.Option(
-            "--rate",
-            metavar="RATE",
-            help="Open loop: requests per second, such as 4, 0.5/s or 120/min; inf is all at once.",
+        option(
+            "--rate RATE",
+            "Open loop: requests per second, such as 4, 0.5/s or 120/min; inf is all at once.",
         ),
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(
-            "--concurrency",
-            metavar="N",
-            min=1,
-            help="Requests under way at once; with --rate, at most so many.",
+        option(
+            "--concurrency N", "Requests under way at once; with --rate, at most so many.", min=1
         ),
     ] = None,
     seconds: Annotated[
         str | None,
-        typer.Option(
-            "--seconds",
-            metavar="TIME",
-            help="Send for so long, then wait for what is under way, such as 30, 90s or 5m. "
+        option(
+            "--seconds TIME",
+            "Send for so long, then wait for what is under way, such as 30, 90s or 5m. "
             "30 without --requests; a recording is sent whole.",
         ),
     ] = None,
-    requests: Annotated[
-        int | None, typer.Option("--requests", metavar="N", min=1, help="Send so many requests.")
-    ] = None,
+    requests: Annotated[int | None, option("--requests N", "Send so many requests.", min=1)] = None,
     warmup: Annotated[
-        int,
-        typer.Option(
-            "--warmup", metavar="N", min=0, help="Requests before the window that do not count."
-        ),
+        int, option("--warmup N", "Requests before the window that do not count.", min=0)
     ] = 1,
     slo: Annotated[
         str | None,
-        typer.Option(
-            "--slo",
-            metavar="LIMITS",
-            help="Limits of a request, such as ttft=1s,tpot=50ms,e2el=20s.",
-        ),
+        option("--slo LIMITS", "Limits of a request, such as ttft=1s,tpot=50ms,e2el=20s."),
     ] = None,
     find: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--find",
-            metavar="|".join(KINDS),
-            help="Search for the highest load that holds the SLO; --rate or --concurrency is the "
+            "Search for the highest load that holds the SLO; --rate or --concurrency is the "
             "highest to try.",
+            metavar="|".join(KINDS),
         ),
     ] = None,
     attainment: Annotated[
         str,
-        typer.Option(
-            "--attainment",
-            metavar="SHARE",
-            help="With --find: the share of requests that must keep the SLO.",
-        ),
+        option("--attainment SHARE", "With --find: the share of requests that must keep the SLO."),
     ] = "90%",
     burstiness: Annotated[
         float,
-        typer.Option(
-            "--burstiness",
-            metavar="NUMBER",
-            help="With --rate: 1 is a Poisson process, less is burstier, as in vllm bench serve.",
+        option(
+            "--burstiness NUMBER",
+            "With --rate: 1 is a Poisson process, less is burstier, as in vllm bench serve.",
         ),
     ] = 1.0,
     bursts: Annotated[
         str | None,
-        typer.Option(
-            "--bursts",
-            metavar="ON/OFF",
-            help="With --rate: send for so long and rest for so long, such as 2s/8s; the rate is the "
+        option(
+            "--bursts ON/OFF",
+            "With --rate: send for so long and rest for so long, such as 2s/8s; the rate is the "
             "mean over both.",
         ),
     ] = None,
     time_scale: Annotated[
         float | None,
-        typer.Option(
-            "--time-scale",
-            metavar="NUMBER",
-            help="Multiply the times of a recording: 0.5 replays in half the time.",
+        option(
+            "--time-scale NUMBER",
+            "Multiply the times of a recording: 0.5 replays in half the time.",
         ),
     ] = None,
     input_tokens: Annotated[
-        str | None,
-        typer.Option(
-            "--input-tokens", metavar="LENGTHS", help="Prompt lengths of a built-in workload."
-        ),
+        str | None, option("--input-tokens LENGTHS", "Prompt lengths of a built-in workload.")
     ] = None,
     output_tokens: Annotated[
-        str | None,
-        typer.Option(
-            "--output-tokens", metavar="LENGTHS", help="Answer lengths of a built-in workload."
-        ),
+        str | None, option("--output-tokens LENGTHS", "Answer lengths of a built-in workload.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Of lengths, texts and arrivals.")
-    ] = 0,
+    seed: Annotated[int, option("--seed N", "Of lengths, texts and arrivals.")] = 0,
     interface: Annotated[
         str,
-        typer.Option(
+        option(
             "--interface",
-            metavar="|".join(INTERFACES),
-            help="Which interface to ask; auto asks for completions, or for chats where the server "
+            "Which interface to ask; auto asks for completions, or for chats where the server "
             "has no other.",
+            metavar="|".join(INTERFACES),
         ),
     ] = "auto",
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME", help="The model to name; the first that the server lists."
-        ),
+        str | None, option("--model NAME", "The model to name; the first that the server lists.")
     ] = None,
     timeout: Annotated[
-        str,
-        typer.Option(
-            "--timeout",
-            metavar="TIME",
-            help="Give a request up after so long; it counts as failed.",
-        ),
+        str, option("--timeout TIME", "Give a request up after so long; it counts as failed.")
     ] = "10m",
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Also write the result to a file."),
+        str | None, option("--output -o FILE", "Also write the result to a file.")
     ] = None,
     form: Annotated[
         str,
-        typer.Option(
+        option(
             "--format",
-            metavar="|".join(FORMATS),
-            help="Of --output: the result of vllm bench serve, the report of llm-d, or each "
+            "Of --output: the result of vllm bench serve, the report of llm-d, or each "
             "request on a line.",
+            metavar="|".join(FORMATS),
         ),
     ] = "vllm",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Put a load on an OpenAI-compatible server.

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, TypeVar
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.describe import relation_lines, variable_lines
 from assay.cli.output import (
     Canvas,
@@ -56,24 +55,15 @@ def stats_command(as_json: options.Json = False) -> Report:
 
 def list_command(
     match: Annotated[
-        str | None,
-        typer.Option("--filter", metavar="TEXT", help="Only entries whose line contains the text."),
+        str | None, option("--filter TEXT", "Only entries whose line contains the text.")
     ] = None,
-    scope: Annotated[
-        str | None, typer.Option("--scope", metavar="SCOPE", help="Only what this scope declares.")
-    ] = None,
-    roots: Annotated[
-        bool, typer.Option("--roots", help="Only variables that no relation defines.")
-    ] = False,
-    targets: Annotated[
-        bool, typer.Option("--targets", help="Only variables declared as targets.")
-    ] = False,
+    scope: Annotated[str | None, option("--scope SCOPE", "Only what this scope declares.")] = None,
+    roots: Annotated[bool, option("--roots", "Only variables that no relation defines.")] = False,
+    targets: Annotated[bool, option("--targets", "Only variables declared as targets.")] = False,
     relations: Annotated[
-        bool, typer.Option("--relations", help="List relations instead of variables.")
+        bool, option("--relations", "List relations instead of variables.")
     ] = False,
-    presets: Annotated[
-        bool, typer.Option("--presets", help="List scenarios instead of variables.")
-    ] = False,
+    presets: Annotated[bool, option("--presets", "List scenarios instead of variables.")] = False,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -132,13 +122,13 @@ def _cut_list(
 
 
 def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> None:
-    for option, is_given in some.items():
-        for other in (name for name, is_other in others.items() if is_given and is_other):
-            raise InputError(f"{option} and {other} cannot be combined", f"drop {other}")
+    for name, is_given in some.items():
+        for other in (flag for flag, is_other in others.items() if is_given and is_other):
+            raise InputError(f"{name} and {other} cannot be combined", f"drop {other}")
 
 
 def show_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A variable, relation or block.")],
+    name: Annotated[str, argument("NAME", "A variable, relation or block.")],
     as_json: options.Json = False,
 ) -> Report:
     """Describe a variable, relation or block."""
@@ -163,18 +153,14 @@ def cone_command(
     target: options.Target,
     direction: Annotated[
         str,
-        typer.Option(
+        option(
             "--direction",
+            "up: inputs of the variable; down: its dependents; or both.",
             metavar="|".join(DIRECTIONS),
-            help="up: inputs of the variable; down: its dependents; or both.",
         ),
     ] = "up",
-    depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", help="Most relations to follow.")
-    ] = None,
-    brief: Annotated[
-        bool, typer.Option("--brief", help="JSON with names, layers and inputs only.")
-    ] = False,
+    depth: Annotated[int | None, option("--depth N", "Most relations to follow.")] = None,
+    brief: Annotated[bool, option("--brief", "JSON with names, layers and inputs only.")] = False,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:

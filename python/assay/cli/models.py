@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Part, Report, facts, table, working
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def pull_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, such as smollm2.")],
+    name: Annotated[str, argument("NAME", "The model, such as smollm2.")],
     as_json: options.Json = False,
 ) -> Report:
     """Download a model by name into the scratch folder.
@@ -32,8 +31,7 @@ def pull_command(
 
 def models_command(
     source: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
+        str | None, argument("MODEL", "A GGUF file, a Hugging Face folder, or a name.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

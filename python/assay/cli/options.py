@@ -3,65 +3,53 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli.completion import complete_entries, complete_presets, complete_variables
+from assay.cli.declaring import argument, option
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.scenario.question import Given
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Json = Annotated[bool, option("--json", "Print JSON instead of text.")]
 Assign = Annotated[
     list[str] | None,
-    typer.Option(
-        "--assign",
-        "--set",
-        metavar='NAME="VALUE UNIT"',
-        help="Give a variable a value, or a distribution such as 450..550 W (a 90 % interval) "
+    option(
+        '--assign --set NAME="VALUE UNIT"',
+        "Give a variable a value, or a distribution such as 450..550 W (a 90 % interval) "
         "or normal(500, 20) W. May be repeated; overrides the preset's value.",
     ),
 ]
 PresetName = Annotated[
     list[str] | None,
-    typer.Option(
-        "--preset",
-        metavar="PRESET",
-        autocompletion=complete_presets,
-        help="A scenario: its name, or a .toml file.",
+    option(
+        "--preset PRESET", "A scenario: its name, or a .toml file.", autocompletion=complete_presets
     ),
 ]
 With = Annotated[
     list[str] | None,
-    typer.Option(
-        "--with",
-        metavar="GROUP/NAME",
-        autocompletion=complete_entries,
-        help="Take the values of a catalog entry, such as accelerators/h100_sxm, or of a .json "
+    option(
+        "--with GROUP/NAME",
+        "Take the values of a catalog entry, such as accelerators/h100_sxm, or of a .json "
         "file in its format. May be repeated; overrides the preset's entries of that group.",
+        autocompletion=complete_entries,
     ),
 ]
 ModelConfig = Annotated[
-    str | None,
-    typer.Option(
-        "--model-config", metavar="FILE", help="Take the model's shapes from its config.json."
-    ),
+    str | None, option("--model-config FILE", "Take the model's shapes from its config.json.")
 ]
 Correlate = Annotated[
     list[str] | None,
-    typer.Option(
-        "--correlate",
-        metavar="NAME,OTHER=NUMBER",
-        help="Correlation of two uncertain inputs, between -1 and 1: that of their logarithms "
+    option(
+        "--correlate NAME,OTHER=NUMBER",
+        "Correlation of two uncertain inputs, between -1 and 1: that of their logarithms "
         "where both are lognormal. May be repeated.",
     ),
 ]
 Variant = Annotated[
     list[str] | None,
-    typer.Option(
-        "--variant",
-        metavar="VARIABLE=RELATION",
-        help="Choose the relation that defines a variable. May be repeated.",
+    option(
+        "--variant VARIABLE=RELATION",
+        "Choose the relation that defines a variable. May be repeated.",
     ),
 ]
 Offer = Annotated[
@@ -74,29 +62,24 @@ Offer = Annotated[
     ),
 ]
 NoSwitch = Annotated[
-    bool,
-    typer.Option(
-        "--no-switch", help="Keep an approximation where its validity condition is false."
-    ),
+    bool, option("--no-switch", "Keep an approximation where its validity condition is false.")
 ]
 NoInterval = Annotated[
     bool,
-    typer.Option(
+    option(
         "--no-interval",
-        help="Give the value alone, with uncertain inputs at their medians: twice as fast.",
+        "Give the value alone, with uncertain inputs at their medians: twice as fast.",
     ),
 ]
 FailOnViolated = Annotated[
     bool,
-    typer.Option(
-        "--fail-on-violated-constraints", help="End with exit code 1 if a constraint is violated."
-    ),
+    option("--fail-on-violated-constraints", "End with exit code 1 if a constraint is violated."),
 ]
 AllowConflicts = Annotated[
     bool,
-    typer.Option(
+    option(
         "--allow-conflicts",
-        help="Accept given values that contradict their own equations; they are still listed.",
+        "Accept given values that contradict their own equations; they are still listed.",
     ),
 ]
 
@@ -141,55 +124,38 @@ def _check_limit(given: int | None) -> int | None:
 
 Limit = Annotated[
     int | None,
-    typer.Option(
-        "--limit",
-        metavar="N",
+    option(
+        "--limit N",
+        f"Rows at most; 0 for all. Text has {MAX_LISTED} if not given, JSON all.",
         callback=_check_limit,
-        help=f"Rows at most; 0 for all. Text has {MAX_LISTED} if not given, JSON all.",
     ),
 ]
 Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="VARIABLE", autocompletion=complete_variables, help="Full name of the variable."
-    ),
+    str, argument("VARIABLE", "Full name of the variable.", autocompletion=complete_variables)
 ]
-_TRACE = typer.Argument(
-    metavar="TRACE",
-    help="A trace: a file of any tool that assay reads, the folder of a stored trace, or its "
+_TRACE = argument(
+    "TRACE",
+    "A trace: a file of any tool that assay reads, the folder of a stored trace, or its "
     "name in assay trace list.",
 )
 TraceArgument = Annotated[str, _TRACE]
 OptionalTraceArgument = Annotated[str | None, _TRACE]
 TracedGpu = Annotated[
     str | None,
-    typer.Option(
-        "--gpu",
-        metavar="GPU",
-        help="The GPU that it ran on: a name of the catalog, or a file of assay calibrate. "
+    option(
+        "--gpu GPU",
+        "The GPU that it ran on: a name of the catalog, or a file of assay calibrate. "
         "Without it, the one that the trace names.",
     ),
 ]
 PlannedModel = Annotated[
     str,
-    typer.Option(
-        "--model",
-        metavar="MODEL",
-        help="A config.json, its folder, a .gguf file, or a name of the catalog.",
-    ),
+    option("--model MODEL", "A config.json, its folder, a .gguf file, or a name of the catalog."),
 ]
-KvFormat = Annotated[
-    str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
-]
+KvFormat = Annotated[str, option("--kv-dtype FORMAT", "Format of the KV cache.")]
 SpeculativeTokens = Annotated[
-    int, typer.Option("--speculative-tokens", metavar="N", help="Drafted tokens of a sequence.")
+    int, option("--speculative-tokens N", "Drafted tokens of a sequence.")
 ]
-Acceptance = Annotated[
-    float | None,
-    typer.Option("--acceptance", metavar="P", help="Share of drafted tokens accepted."),
-]
-PlannedEngine = Annotated[str, typer.Option("--engine", metavar="ENGINE", help="vllm or assay.")]
-StepBatch = Annotated[
-    int | None,
-    typer.Option("--batch", metavar="N", help="Sequences of a decode step, if not shown."),
-]
+Acceptance = Annotated[float | None, option("--acceptance P", "Share of drafted tokens accepted.")]
+PlannedEngine = Annotated[str, option("--engine ENGINE", "vllm or assay.")]
+StepBatch = Annotated[int | None, option("--batch N", "Sequences of a decode step, if not shown.")]

@@ -3,31 +3,27 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, count, report_of, working, wrapped
 from assay.cli.sweep_table import entry_lines
 from assay.scenario.questions.sweeping import pareto
 
 
 def pareto_command(
-    first: Annotated[str, typer.Argument(metavar="VARIABLE", help="The first target.")],
-    second: Annotated[str, typer.Argument(metavar="VARIABLE", help="The second target.")],
+    first: Annotated[str, argument("VARIABLE", "The first target.")],
+    second: Annotated[str, argument("VARIABLE", "The second target.")],
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            "--over",
-            metavar="NAME=VALUES",
-            help="A choice: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
+        option(
+            "--over NAME=VALUES",
+            "A choice: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
             "the catalog, such as accelerators=h100_sxm,h200_sxm. May be repeated.",
         ),
     ] = None,
     maximize: Annotated[
         list[str] | None,
-        typer.Option(
-            "--maximize", metavar="VARIABLE", help="A target of which more is better; else less is."
-        ),
+        option("--maximize VARIABLE", "A target of which more is better; else less is."),
     ] = None,
     preset: options.PresetName = None,
     assign: options.Assign = None,

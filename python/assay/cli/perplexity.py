@@ -5,9 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, sampling, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, table, working
 from assay.files import read_text
 
@@ -17,20 +16,15 @@ MAX_TEXT_BYTES = 16 << 20
 
 def perplexity_command(
     model: sampling.Model,
-    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="A text in UTF-8.")],
+    text: Annotated[Path, option("--text FILE", "A text in UTF-8.")],
     formats: Annotated[
-        str,
-        typer.Option(
-            "--formats", metavar="FORMATS", help="Comma-separated; the first is the reference."
-        ),
+        str, option("--formats FORMATS", "Comma-separated; the first is the reference.")
     ] = FORMATS,
     window: Annotated[
-        int,
-        typer.Option("--window", metavar="COUNT", min=2, help="Tokens of an independent window."),
+        int, option("--window COUNT", "Tokens of an independent window.", min=2)
     ] = 256,
     tokens: Annotated[
-        int | None,
-        typer.Option("--tokens", metavar="COUNT", min=2, help="Use only the first COUNT tokens."),
+        int | None, option("--tokens COUNT", "Use only the first COUNT tokens.", min=2)
     ] = None,
     device: sampling.Device = None,
     as_json: options.Json = False,

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 from assay.errors import InputError
 from assay.escaping import clipped
@@ -27,71 +26,61 @@ def predict_command(
     model: options.PlannedModel,
     gpu: Annotated[
         str,
-        typer.Option(
-            "--gpu",
-            metavar="GPU",
-            help="An accelerator of the catalog, or a calibration: a file of assay calibrate, "
+        option(
+            "--gpu GPU",
+            "An accelerator of the catalog, or a calibration: a file of assay calibrate, "
             "here, cpu, cuda:0.",
         ),
     ],
-    batch: Annotated[
-        int, typer.Option("--batch", metavar="N", help="Sequences that decode in the step.")
-    ] = 1,
+    batch: Annotated[int, option("--batch N", "Sequences that decode in the step.")] = 1,
     context: Annotated[
         str,
-        typer.Option(
-            "--context",
-            metavar="TOKENS",
-            help="Tokens in the KV cache of a sequence; one number for each with commas between.",
+        option(
+            "--context TOKENS",
+            "Tokens in the KV cache of a sequence; one number for each with commas between.",
         ),
     ] = "1024",
     prefill_tokens: Annotated[
-        int, typer.Option("--prefill-tokens", metavar="N", help="Tokens of prompts in the step.")
+        int, option("--prefill-tokens N", "Tokens of prompts in the step.")
     ] = 0,
     prompt: Annotated[
         int,
-        typer.Option(
-            "--prompt",
-            metavar="N",
-            help="Length of each prompt, of which --prefill-tokens are a chunk; as long if not given.",
+        option(
+            "--prompt N",
+            "Length of each prompt, of which --prefill-tokens are a chunk; as long if not given.",
         ),
     ] = 0,
     engine: options.PlannedEngine = "vllm",
     dtype: Annotated[
         str | None,
-        typer.Option(
-            "--dtype",
-            metavar="FORMAT",
-            help="Format of weights; the one of the model's files if not given, else bf16.",
+        option(
+            "--dtype FORMAT",
+            "Format of weights; the one of the model's files if not given, else bf16.",
         ),
     ] = None,
     kv_dtype: options.KvFormat = "bf16",
-    tensor: Annotated[int, typer.Option("--tensor", metavar="N", help="Tensor-parallel GPUs.")] = 1,
-    pipeline: Annotated[int, typer.Option("--pipeline", metavar="N", help="Pipeline stages.")] = 1,
-    expert: Annotated[
-        int, typer.Option("--expert", metavar="N", help="Expert-parallel groups of these GPUs.")
-    ] = 1,
+    tensor: Annotated[int, option("--tensor N", "Tensor-parallel GPUs.")] = 1,
+    pipeline: Annotated[int, option("--pipeline N", "Pipeline stages.")] = 1,
+    expert: Annotated[int, option("--expert N", "Expert-parallel groups of these GPUs.")] = 1,
     context_parallel: Annotated[
-        int, typer.Option("--context-parallel", metavar="N", help="GPUs that share every KV cache.")
+        int, option("--context-parallel N", "GPUs that share every KV cache.")
     ] = 1,
     speculative_tokens: options.SpeculativeTokens = 0,
     acceptance: options.Acceptance = None,
     no_cuda_graphs: Annotated[
-        bool,
-        typer.Option("--no-cuda-graphs", help="The host launches each kernel (enforce_eager)."),
+        bool, option("--no-cuda-graphs", "The host launches each kernel (enforce_eager).")
     ] = False,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(
-            "--sweep",
-            metavar="NAME=VALUES",
-            help="Predict every combination, such as batch=1,2,4 or context=1024:8192:1024 or "
+        option(
+            "--sweep NAME=VALUES",
+            "Predict every combination, such as batch=1,2,4 or context=1024:8192:1024 or "
             "gpu=h100_sxm,h200_sxm. May be repeated.",
         ),
     ] = None,
     offer: options.Offer = None,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="List every node of the graph, not operations.")
+        bool, option("--nodes", "List every node of the graph, not operations.")
     ] = False,
     limit: options.Limit = None,
     as_json: options.Json = False,

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 
 if TYPE_CHECKING:
@@ -16,49 +15,30 @@ if TYPE_CHECKING:
 
 def predict_load_command(
     model: options.PlannedModel,
-    gpu: Annotated[
-        str,
-        typer.Option(
-            "--gpu", metavar="GPU", help="An accelerator of the catalog, or a calibration."
-        ),
-    ],
+    gpu: Annotated[str, option("--gpu GPU", "An accelerator of the catalog, or a calibration.")],
     rates: Annotated[
-        str,
-        typer.Option(
-            "--rates", metavar="NUMBERS", help="Requests per second, such as 1,2,4 or 2:20:2."
-        ),
+        str, option("--rates NUMBERS", "Requests per second, such as 1,2,4 or 2:20:2.")
     ],
-    prompt: Annotated[
-        int, typer.Option("--prompt", metavar="N", help="Input tokens of a request.")
-    ] = 1024,
-    output: Annotated[
-        int, typer.Option("--output", metavar="N", help="Output tokens of a request.")
-    ] = 128,
+    prompt: Annotated[int, option("--prompt N", "Input tokens of a request.")] = 1024,
+    output: Annotated[int, option("--output N", "Output tokens of a request.")] = 128,
     prefix_hits: Annotated[
-        float,
-        typer.Option(
-            "--prefix-hits", metavar="SHARE", help="Share of input tokens in the prefix cache."
-        ),
+        float, option("--prefix-hits SHARE", "Share of input tokens in the prefix cache.")
     ] = 0.0,
     max_running: Annotated[
-        int,
-        typer.Option("--max-running", metavar="N", help="Most running requests (max_num_seqs)."),
+        int, option("--max-running N", "Most running requests (max_num_seqs).")
     ] = 1024,
     ttft_limit: Annotated[
-        float | None,
-        typer.Option("--ttft-limit", metavar="MS", help="TTFT within which a request counts."),
+        float | None, option("--ttft-limit MS", "TTFT within which a request counts.")
     ] = None,
     tpot_limit: Annotated[
-        float | None,
-        typer.Option("--tpot-limit", metavar="MS", help="TPOT within which a request counts."),
+        float | None, option("--tpot-limit MS", "TPOT within which a request counts.")
     ] = None,
     engine: options.PlannedEngine = "vllm",
     dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", metavar="FORMAT", help="Format of weights; bf16 if not known."),
+        str | None, option("--dtype FORMAT", "Format of weights; bf16 if not known.")
     ] = None,
     kv_dtype: options.KvFormat = "bf16",
-    tensor: Annotated[int, typer.Option("--tensor", metavar="N", help="Tensor-parallel GPUs.")] = 1,
+    tensor: Annotated[int, option("--tensor N", "Tensor-parallel GPUs.")] = 1,
     speculative_tokens: options.SpeculativeTokens = 0,
     acceptance: options.Acceptance = None,
     as_json: options.Json = False,

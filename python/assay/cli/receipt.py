@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table
 from assay.cli.verdicts import answer_line, details, missing_table, violation_lines
 from assay.errors import InputError
@@ -27,14 +26,9 @@ def receipt_command(
     model_config: options.ModelConfig = None,
     offer: options.Offer = None,
     correlate: options.Correlate = None,
-    depth: Annotated[
-        int, typer.Option("--depth", metavar="N", help="Levels below the variable.")
-    ] = DEPTH,
+    depth: Annotated[int, option("--depth N", "Levels below the variable.")] = DEPTH,
     least_share: Annotated[
-        float,
-        typer.Option(
-            "--least-share", metavar="SHARE", help="Leave out lines with a smaller share."
-        ),
+        float, option("--least-share SHARE", "Leave out lines with a smaller share.")
     ] = LEAST_SHARE,
     no_switch: options.NoSwitch = False,
     no_interval: options.NoInterval = False,

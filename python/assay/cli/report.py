@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, report_of, table, wrapped
 
 if TYPE_CHECKING:
@@ -17,35 +16,29 @@ if TYPE_CHECKING:
 
 Run = Annotated[
     str,
-    typer.Argument(
-        metavar="[RUN]",
-        help="A run folder, the id of a run or its unique start, or latest.",
-        show_default=False,
+    argument(
+        "[RUN]", "A run folder, the id of a run or its unique start, or latest.", show_default=False
     ),
 ]
 
 
 def report_command(
     run: Run = "latest",
-    as_text: Annotated[
-        bool, typer.Option("--text", help="Print the whole report as Markdown.")
-    ] = False,
-    html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Copy the page to this file.")
-    ] = None,
+    as_text: Annotated[bool, option("--text", "Print the whole report as Markdown.")] = False,
+    html: Annotated[str | None, option("--html FILE", "Copy the page to this file.")] = None,
     to_open: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--open/--no-open",
-            help="Open the page in a browser; by default on a terminal.",
+            "Open the page in a browser; by default on a terminal.",
             show_default=False,
         ),
     ] = None,
     rewrite: Annotated[
         bool,
-        typer.Option(
+        option(
             "--rewrite",
-            help="Verify the report, then write it again in the words and pictures of this build.",
+            "Verify the report, then write it again in the words and pictures of this build.",
         ),
     ] = False,
     as_json: options.Json = False,

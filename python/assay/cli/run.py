@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, sampling, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, facts, wrapped
 from assay.cli.run_progress import run_progress
 from assay.errors import InputError
@@ -106,156 +105,126 @@ EmptyList = list[str] | None
 def run_command(
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            metavar="ENGINE",
-            help="What to tune: assay (in this process), vllm, or the URL of an OpenAI-compatible "
+        option(
+            "--engine ENGINE",
+            "What to tune: assay (in this process), vllm, or the URL of an OpenAI-compatible "
             "server. assay if not given.",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="A GGUF file, a Hugging Face folder or a name. SmolLM2-135M if not given.",
+        option(
+            "--model MODEL",
+            "A GGUF file, a Hugging Face folder or a name. SmolLM2-135M if not given.",
         ),
     ] = None,
     workload: Annotated[
         str | None,
-        typer.Option(
-            "--workload",
-            metavar="NAME|FILE",
-            help="chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests. "
+        option(
+            "--workload NAME|FILE",
+            "chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests. "
             "chat if not given.",
         ),
     ] = None,
-    load: Annotated[
-        Path | None, typer.Option("--load", metavar="FILE", help="The same as --workload FILE.")
-    ] = None,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Time for the run: 90s, 20m, 24h.")
-    ] = "3m",
+    load: Annotated[Path | None, option("--load FILE", "The same as --workload FILE.")] = None,
+    budget: Annotated[str, option("--budget TIME", "Time for the run: 90s, 20m, 24h.")] = "3m",
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target",
-            metavar="GAIN",
-            help="Stop searching once this gain is proven, such as 15%. Met or not, the exit code is 0.",
+        option(
+            "--target GAIN",
+            "Stop searching once this gain is proven, such as 15%. Met or not, the exit code is 0.",
         ),
     ] = None,
     slo: Annotated[
         str | None,
-        typer.Option(
-            "--slo",
-            metavar="LIMITS",
-            help="Service-level objectives that a change must keep: ttft=1s,tpot=50ms,e2el=10s.",
+        option(
+            "--slo LIMITS",
+            "Service-level objectives that a change must keep: ttft=1s,tpot=50ms,e2el=10s.",
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="The figure to improve, as vllm bench serve names it: output_throughput, "
+        option(
+            "--metric NAME",
+            "The figure to improve, as vllm bench serve names it: output_throughput, "
             "mean_tpot_ms, p99_ttft_ms. The workload's own if not given.",
         ),
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="Requests under way at once.")
+        int | None, option("--concurrency N", "Requests under way at once.")
     ] = None,
     rate: Annotated[
-        float | None,
-        typer.Option("--rate", metavar="PER_SECOND", help="Requests a second: an open loop."),
+        float | None, option("--rate PER_SECOND", "Requests a second: an open loop.")
     ] = None,
     input_tokens: Annotated[
-        int | None, typer.Option("--input-tokens", metavar="TOKENS", help="Tokens of a prompt.")
+        int | None, option("--input-tokens TOKENS", "Tokens of a prompt.")
     ] = None,
     output_tokens: Annotated[
-        int | None, typer.Option("--output-tokens", metavar="TOKENS", help="Tokens of an answer.")
+        int | None, option("--output-tokens TOKENS", "Tokens of an answer.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="START",
-            help="Settings to start from: plain (one thread, no graphs, batch 1) or defaults (the "
+        option(
+            "--from START",
+            "Settings to start from: plain (one thread, no graphs, batch 1) or defaults (the "
             "engine's own). plain where neither engine nor model is given, else defaults.",
         ),
     ] = None,
     restart: Annotated[
         str | None,
-        typer.Option(
-            "--restart",
-            metavar="COMMAND",
-            help="How to start the server of --engine URL; {settings} stands for its flags.",
+        option(
+            "--restart COMMAND",
+            "How to start the server of --engine URL; {settings} stands for its flags.",
         ),
     ] = None,
     adapter: Annotated[
         str | None,
-        typer.Option(
-            "--adapter",
-            metavar="NAME|FILE",
-            help="Which flags the server has: llama.cpp, assay, vllm, or a YAML file.",
+        option(
+            "--adapter NAME|FILE",
+            "Which flags the server has: llama.cpp, assay, vllm, or a YAML file.",
         ),
     ] = None,
     only: Annotated[
-        EmptyList,
-        typer.Option("--only", metavar="LEVER", help="Try this lever only. May be repeated."),
+        EmptyList, option("--only LEVER", "Try this lever only. May be repeated.")
     ] = None,
     skip: Annotated[
-        EmptyList,
-        typer.Option("--skip", metavar="LEVER", help="Do not try this lever. May be repeated."),
+        EmptyList, option("--skip LEVER", "Do not try this lever. May be repeated.")
     ] = None,
     levers: Annotated[
-        list[Path] | None,
-        typer.Option("--levers", metavar="FILE", help="Levers of your own. May be repeated."),
+        list[Path] | None, option("--levers FILE", "Levers of your own. May be repeated.")
     ] = None,
     top_n: Annotated[
-        int | None,
-        typer.Option("--top-n", metavar="N", help="Try the N best ranked candidates at most."),
+        int | None, option("--top-n N", "Try the N best ranked candidates at most.")
     ] = None,
     max_risk: Annotated[
-        str,
-        typer.Option(
-            "--max-risk",
-            metavar="RISK",
-            help="The riskiest lever to try: safe, may slow, may fail.",
-        ),
+        str, option("--max-risk RISK", "The riskiest lever to try: safe, may slow, may fail.")
     ] = "may fail",
     allow_lossy: Annotated[
         bool,
-        typer.Option(
-            "--allow-lossy", help="Try levers that change outputs: formats of weights and KV cache."
-        ),
+        option("--allow-lossy", "Try levers that change outputs: formats of weights and KV cache."),
     ] = False,
     no_history: Annotated[
-        bool, typer.Option("--no-history", help="Do not rank by what past runs found.")
+        bool, option("--no-history", "Do not rank by what past runs found.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Experiment although the engine is near its floor.")
+        bool, option("--force", "Experiment although the engine is near its floor.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure, diagnose and rank; change no setting.")
+        bool, option("--dry-run", "Measure, diagnose and rank; change no setting.")
     ] = False,
     resume: Annotated[
         str | None,
-        typer.Option(
-            "--resume",
-            metavar="RUN",
-            help="Go on with a run: its folder, its id, or latest. Engine, workload and options are "
+        option(
+            "--resume RUN",
+            "Go on with a run: its folder, its id, or latest. Engine, workload and options are "
             "those of the run; the budget is for what comes now.",
         ),
     ] = None,
     price: Annotated[
         str | None,
-        typer.Option(
-            "--price",
-            metavar="USD/H",
-            help="What an hour of the machine costs, for cost per token.",
-        ),
+        option("--price USD/H", "What an hour of the machine costs, for cost per token."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0,
+    seed: Annotated[int, option("--seed NUMBER", "Random seed.")] = 0,
     device: sampling.Device = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 from assay.cli.runs_text import Run, figure, setting
 from assay.report.words import metric_name, metric_unit
@@ -14,7 +13,7 @@ from assay.runs.stored import compare_runs
 
 def runs_compare_command(
     first: Run,
-    second: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
+    second: Annotated[str, argument("OTHER", "The run to compare it with.")],
     as_json: options.Json = False,
 ) -> Report:
     """Compare two runs: fingerprints, settings, figures and what was kept.

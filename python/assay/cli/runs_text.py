@@ -4,17 +4,13 @@ import time
 from collections.abc import Mapping
 from typing import Annotated
 
-import typer
-
+from assay.cli.declaring import argument
 from assay.intervals import Interval
 from assay.report.words import metric_name, metric_unit, setting, shown
 
 __all__ = ["Run", "figure", "metric_figure", "setting", "when"]
 
-Run = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run: its id or the start of it, its folder, or latest."),
-]
+Run = Annotated[str, argument("RUN", "A run: its id or the start of it, its folder, or latest.")]
 
 
 def when(at: float | None) -> str:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, facts, report_of, table, working
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
 from assay.scenario.audit import ScenarioAudit
@@ -13,8 +12,7 @@ from assay.scenario.questions.reporting import scenario_audit, scenario_report
 from assay.scenario.report import ScenarioReport
 
 Presets = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[PRESET]...", help="Names or .toml files; all scenarios if not given."),
+    list[str] | None, argument("[PRESET]...", "Names or .toml files; all scenarios if not given.")
 ]
 _STATUS = {"ok": styles.GOOD, "issues": styles.WARN, "error": styles.BAD}
 
@@ -24,10 +22,9 @@ def scenario_report_command(
     preset: options.PresetName = None,
     targets: Annotated[
         list[str] | None,
-        typer.Option(
-            "--target",
-            metavar="VARIABLE",
-            help="Report on this variable instead of the scenario's targets. May be repeated.",
+        option(
+            "--target VARIABLE",
+            "Report on this variable instead of the scenario's targets. May be repeated.",
         ),
     ] = None,
     assign: options.Assign = None,
@@ -116,10 +113,7 @@ def scenario_audit_command(
     names: Presets = None,
     preset: options.PresetName = None,
     missing_families: Annotated[
-        bool,
-        typer.Option(
-            "--missing-families", help="List missing inputs of further targets, by family."
-        ),
+        bool, option("--missing-families", "List missing inputs of further targets, by family.")
     ] = False,
     as_json: options.Json = False,
 ) -> Report:

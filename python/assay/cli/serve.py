@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, sampling, serve_models
 from assay.cli.completion import complete_models
+from assay.cli.declaring import argument, option
 from assay.cli.output import show_progress, to_json
 from assay.cli.verbosity import is_quiet
 from assay.errors import InputError
@@ -22,129 +21,101 @@ KEY_VARIABLE = "ASSAY_API_KEY"
 def serve_command(
     model: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL...",
+        argument(
+            "MODEL...",
+            "A GGUF file, a Hugging Face folder, or a name; several as NAME=MODEL.",
             autocompletion=complete_models,
-            help="A GGUF file, a Hugging Face folder, or a name; several as NAME=MODEL.",
         ),
     ],
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("--host ADDRESS", "Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port; 0 picks a free one."),
+        int, option("--port PORT", "Port; 0 picks a free one.", min=0, max=65535)
     ] = 8000,
     name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="Model name in the API; MODEL if not given."),
+        str | None, option("--name NAME", "Model name in the API; MODEL if not given.")
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(
-            "--api-key",
-            metavar="KEY",
-            help=f"API key that clients must send; also read from {KEY_VARIABLE}.",
-        ),
+        option("--api-key KEY", f"API key that clients must send; also read from {KEY_VARIABLE}."),
     ] = None,
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Listen beyond the loopback address without an API key."),
+        bool, option("--insecure", "Listen beyond the loopback address without an API key.")
     ] = False,
     access_log: Annotated[
         bool,
-        typer.Option(
-            "--access-log/--no-access-log", help="Log every request to stderr; on if not given."
-        ),
+        option("--access-log/--no-access-log", "Log every request to stderr; on if not given."),
     ] = True,
     max_requests: Annotated[
-        int,
-        typer.Option(
-            "--max-requests", metavar="COUNT", min=1, help="Most running and waiting requests."
-        ),
+        int, option("--max-requests COUNT", "Most running and waiting requests.", min=1)
     ] = 1024,
     max_body: Annotated[
-        int,
-        typer.Option("--max-body", metavar="BYTES", min=1, help="Bytes of a request body at most."),
+        int, option("--max-body BYTES", "Bytes of a request body at most.", min=1)
     ] = 1 << 20,
     drain: Annotated[
         float,
-        typer.Option(
-            "--drain",
-            metavar="SECONDS",
-            min=0.0,
-            help="Time to finish requests after SIGTERM or ctrl-c.",
-        ),
+        option("--drain SECONDS", "Time to finish requests after SIGTERM or ctrl-c.", min=0.0),
     ] = 30.0,
     trace: Annotated[
         Path | None,
-        typer.Option(
-            "--trace",
-            metavar="FOLDER",
-            help="Let clients capture traces into FOLDER: POST /start_profile and /stop_profile.",
+        option(
+            "--trace FOLDER",
+            "Let clients capture traces into FOLDER: POST /start_profile and /stop_profile.",
         ),
     ] = None,
     tool_call_parser: Annotated[
         str,
-        typer.Option(
-            "--tool-call-parser",
-            metavar="NAME",
-            help="Format of tool calls, by vLLM's name; auto reads the chat template, none is off.",
+        option(
+            "--tool-call-parser NAME",
+            "Format of tool calls, by vLLM's name; auto reads the chat template, none is off.",
         ),
     ] = "auto",
     reasoning_parser: Annotated[
         str,
-        typer.Option(
-            "--reasoning-parser",
-            metavar="NAME",
-            help="Markers of reasoning, by vLLM's name; auto reads the chat template, none is off.",
+        option(
+            "--reasoning-parser NAME",
+            "Markers of reasoning, by vLLM's name; auto reads the chat template, none is off.",
         ),
     ] = "auto",
     allowed_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allowed-origin",
-            metavar="ORIGIN",
-            help="Let pages of ORIGIN use the server (CORS), such as http://localhost:3000.",
+        option(
+            "--allowed-origin ORIGIN",
+            "Let pages of ORIGIN use the server (CORS), such as http://localhost:3000.",
         ),
     ] = None,
     share: Annotated[
         list[str] | None,
-        typer.Option(
-            "--share",
-            metavar="NAME=PERCENT...",
-            help="Share of device time of each of several models; equal if not given.",
+        option(
+            "--share NAME=PERCENT...",
+            "Share of device time of each of several models; equal if not given.",
         ),
     ] = None,
     guarantee: Annotated[
         list[str] | None,
-        typer.Option(
-            "--guarantee",
-            metavar="NAME",
-            help="Reserve the share of this model: its steps go before those of others.",
+        option(
+            "--guarantee NAME",
+            "Reserve the share of this model: its steps go before those of others.",
         ),
     ] = None,
     lora: Annotated[
         list[str] | None,
-        typer.Option(
-            "--lora",
-            metavar="NAME=FOLDER",
-            help="Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
+        option(
+            "--lora NAME=FOLDER",
+            "Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
         ),
     ] = None,
     lora_folder: Annotated[
         Path | None,
-        typer.Option(
-            "--lora-folder",
-            metavar="FOLDER",
-            help="Let clients load adapters from below FOLDER: POST /v1/load_lora_adapter.",
+        option(
+            "--lora-folder FOLDER",
+            "Let clients load adapters from below FOLDER: POST /v1/load_lora_adapter.",
         ),
     ] = None,
     sleep_mode: Annotated[
         bool,
-        typer.Option(
+        option(
             "--enable-sleep-mode",
-            help="Let clients move weights to host memory and back: POST /sleep and /wake_up.",
+            "Let clients move weights to host memory and back: POST /sleep and /wake_up.",
         ),
     ] = False,
     slo: Annotated[

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 
 if TYPE_CHECKING:
@@ -16,18 +15,13 @@ if TYPE_CHECKING:
 
 Rate = Annotated[
     float,
-    typer.Option(
-        "--rate",
-        metavar="HZ",
-        help="Samples a second, 50 at most; above 2 only the fast fields are read.",
-    ),
+    option("--rate HZ", "Samples a second, 50 at most; above 2 only the fast fields are read."),
 ]
 Endpoints = Annotated[
     list[str] | None,
-    typer.Option(
-        "--endpoint",
-        metavar="URL",
-        help="A server's Prometheus metrics, such as http://127.0.0.1:8000/metrics; may be "
+    option(
+        "--endpoint URL",
+        "A server's Prometheus metrics, such as http://127.0.0.1:8000/metrics; may be "
         "repeated. Without it, servers on this machine's usual ports are looked for.",
     ),
 ]
@@ -36,35 +30,23 @@ Endpoints = Annotated[
 def telemetry_record_command(
     sink: Annotated[
         list[str] | None,
-        typer.Option(
-            "--sink",
-            metavar="SINK",
-            help="parquet[:FOLDER] (the default), jsonl:PATH, prometheus:[HOST:]PORT, otlp[:URL], "
+        option(
+            "--sink SINK",
+            "parquet[:FOLDER] (the default), jsonl:PATH, prometheus:[HOST:]PORT, otlp[:URL], "
             "s3://BUCKET/PREFIX, or a class of yours as module:Class. May be repeated.",
         ),
     ] = None,
     rate: Rate = 1.0,
     duration: Annotated[
-        float | None,
-        typer.Option(
-            "--duration", metavar="SECONDS", min=0.0, help="Time to record; until ctrl-c without."
-        ),
+        float | None, option("--duration SECONDS", "Time to record; until ctrl-c without.", min=0.0)
     ] = None,
     endpoint: Endpoints = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            "--run",
-            metavar="NAME",
-            help="Name of the recording; time and a few letters if not given.",
-        ),
+        option("--run NAME", "Name of the recording; time and a few letters if not given."),
     ] = None,
-    workload: Annotated[
-        str | None, typer.Option("--workload", metavar="NAME", help="What is running.")
-    ] = None,
-    phase: Annotated[
-        str | None, typer.Option("--phase", metavar="NAME", help="Phase of the workload.")
-    ] = None,
+    workload: Annotated[str | None, option("--workload NAME", "What is running.")] = None,
+    phase: Annotated[str | None, option("--phase NAME", "Phase of the workload.")] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Record what the machine is like: GPUs, host, engines.

@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, is_colorful, one_line
 from assay.cli.telemetry_record import Endpoints, Rate, until_signal
 from assay.observe.telemetry import Sample, State, telemetry
@@ -20,12 +19,9 @@ from assay.observe.telemetry.view import BARS, PLAIN_BARS, Panel, TelemetryView,
 def telemetry_watch_command(
     rate: Rate = 1.0,
     endpoint: Endpoints = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the state once and end.")] = False,
+    once: Annotated[bool, option("--once", "Print the state once and end.")] = False,
     duration: Annotated[
-        float | None,
-        typer.Option(
-            "--duration", metavar="SECONDS", min=0.0, help="Time to watch; until ctrl-c without."
-        ),
+        float | None, option("--duration SECONDS", "Time to watch; until ctrl-c without.", min=0.0)
     ] = None,
     as_json: options.Json = False,
 ) -> Report | int:

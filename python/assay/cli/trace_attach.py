@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, count, facts, report_of, show, working, wrapped
 from assay.errors import InputError
 
@@ -19,89 +18,65 @@ _KINDS = "kernel, memcpy, memset, sync, api, nvtx, overhead, graph"
 
 def trace_attach_command(
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="The program to run traced, after --."),
+        list[str] | None, argument("-- COMMAND...", "The program to run traced, after --.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Where the trace is stored; in the folder of stored traces if not given.",
+        option(
+            "--out FOLDER",
+            "Where the trace is stored; in the folder of stored traces if not given.",
         ),
     ] = None,
     delay_s: Annotated[
-        float,
-        typer.Option("--delay-s", metavar="SECONDS", min=0.0, help="Record only after this time."),
+        float, option("--delay-s SECONDS", "Record only after this time.", min=0.0)
     ] = 0.0,
     duration_s: Annotated[
         float | None,
-        typer.Option(
-            "--duration-s",
-            metavar="SECONDS",
-            min=0.01,
-            help="Record this long; to the end if not given.",
-        ),
+        option("--duration-s SECONDS", "Record this long; to the end if not given.", min=0.01),
     ] = None,
     arm_file: Annotated[
         Path | None,
-        typer.Option(
-            "--arm-file",
-            metavar="FILE",
-            help="Record once this file exists; the delay counts from then on.",
-        ),
+        option("--arm-file FILE", "Record once this file exists; the delay counts from then on."),
     ] = None,
     record: Annotated[
         str,
-        typer.Option(
-            "--record",
-            metavar="KINDS",
-            help=f"What to record, joined by commas: {_KINDS}. Calls (api) cost most.",
+        option(
+            "--record KINDS", f"What to record, joined by commas: {_KINDS}. Calls (api) cost most."
         ),
     ] = "kernel,memcpy,memset,nvtx",
     period_ms: Annotated[
         int,
-        typer.Option(
-            "--period-ms",
-            metavar="MS",
+        option(
+            "--period-ms MS",
+            "How often events are written to disk. After a kill -9, all that ended two "
+            "periods before is kept.",
             min=10,
             max=500,
-            help="How often events are written to disk. After a kill -9, all that ended two "
-            "periods before is kept.",
         ),
     ] = 250,
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="Trace a running server through its own profiler (/start_profile) instead.",
+        option(
+            "--url URL", "Trace a running server through its own profiler (/start_profile) instead."
         ),
     ] = None,
     delay_steps: Annotated[
-        int,
-        typer.Option(
-            "--delay-steps", metavar="N", min=0, help="With --url: steps to wait before recording."
-        ),
+        int, option("--delay-steps N", "With --url: steps to wait before recording.", min=0)
     ] = 0,
-    steps: Annotated[
-        int | None, typer.Option("--steps", metavar="N", min=1, help="With --url: steps to record.")
-    ] = None,
+    steps: Annotated[int | None, option("--steps N", "With --url: steps to record.", min=1)] = None,
     trace_folder: Annotated[
         Path | None,
-        typer.Option(
-            "--trace-folder",
-            metavar="FOLDER",
-            help="With --url: where the server writes its traces, if this machine can read it.",
+        option(
+            "--trace-folder FOLDER",
+            "With --url: where the server writes its traces, if this machine can read it.",
         ),
     ] = None,
     timeout_s: Annotated[
         float,
-        typer.Option(
-            "--timeout-s",
-            metavar="SECONDS",
+        option(
+            "--timeout-s SECONDS",
+            "With --url: how long steps and the server's trace may take.",
             min=0.1,
-            help="With --url: how long steps and the server's trace may take.",
         ),
     ] = 120.0,
     as_json: options.Json = False,

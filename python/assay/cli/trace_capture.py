@@ -4,38 +4,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, sampling
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, count, facts, report_of, size, working
 from assay.errors import InputError
 
 
 def trace_capture_command(
     model: sampling.Model,
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", metavar="TEXT", help="Complete this text.")
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", metavar="COUNT", help="Requests at once.")] = 1,
+    prompt: Annotated[str | None, option("--prompt TEXT", "Complete this text.")] = None,
+    batch: Annotated[int, option("--batch COUNT", "Requests at once.")] = 1,
     context: Annotated[
-        int,
-        typer.Option(
-            "--context", metavar="TOKENS", help="Prompt tokens of each request, without --prompt."
-        ),
+        int, option("--context TOKENS", "Prompt tokens of each request, without --prompt.")
     ] = 128,
-    steps: Annotated[
-        int, typer.Option("--steps", metavar="COUNT", help="Decode steps to capture at most.")
-    ] = 64,
-    warmup: Annotated[
-        int,
-        typer.Option("--warmup", metavar="COUNT", help="Decode steps before the capture begins."),
-    ] = 0,
+    steps: Annotated[int, option("--steps COUNT", "Decode steps to capture at most.")] = 64,
+    warmup: Annotated[int, option("--warmup COUNT", "Decode steps before the capture begins.")] = 0,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Where to store the trace; must not exist."),
+        Path | None, option("--out FOLDER", "Where to store the trace; must not exist.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working
 from assay.cli.trace_summary import NAME_WIDTH, Model
 from assay.errors import InputError
@@ -15,13 +14,11 @@ MAX_LISTED = 20
 
 
 def trace_diff_command(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="The trace to compare with: a file, folder or name.")
-    ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The trace to compare.")],
+    first: Annotated[str, argument("A", "The trace to compare with: a file, folder or name.")],
+    second: Annotated[str, argument("B", "The trace to compare.")],
     model: Model = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Operations to print at most; 0 for all.")
+        int, option("--limit N", "Operations to print at most; 0 for all.")
     ] = MAX_LISTED,
     as_json: options.Json = False,
 ) -> Report:

@@ -3,23 +3,19 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, count, report_of, size, working
 from assay.observe.exporters.formats import FORMATS
 
 
 def trace_export_command(
     trace: options.TraceArgument,
-    out: Annotated[
-        str,
-        typer.Option("--out", "-o", metavar="PATH", help="The file to write.", show_default=False),
-    ],
+    out: Annotated[str, option("--out -o PATH", "The file to write.", show_default=False)],
     form: Annotated[
-        str, typer.Option("--format", metavar="|".join(FORMATS), help="The format to write.")
+        str, option("--format", "The format to write.", metavar="|".join(FORMATS))
     ] = next(iter(FORMATS)),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Write a trace for another tool: Perfetto, Chrome JSON, Chakra, JSON lines or CSV.

@@ -3,27 +3,23 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, count, report_of, size, table, working
 
 
 def trace_import_command(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="Trace files of any tool that assay reads; several are the ranks of one run.",
+        argument(
+            "FILE...", "Trace files of any tool that assay reads; several are the ranks of one run."
         ),
     ],
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="Where to store it; else in the folder that assay trace list lists.",
+        option(
+            "--out -o FOLDER",
+            "Where to store it; else in the folder that assay trace list lists.",
             show_default=False,
         ),
     ] = None,

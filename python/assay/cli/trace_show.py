@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import (
     Canvas,
     Line,
@@ -42,44 +41,35 @@ TITLES: Final = {"op": "operation", "kernel": "kernel", "phase": "phase"}
 
 def trace_show_command(
     trace: options.TraceArgument,
-    step: Annotated[
-        int | None, typer.Option("--step", metavar="N", help="Show this step only.")
-    ] = None,
+    step: Annotated[int | None, option("--step N", "Show this step only.")] = None,
     since: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Show from this time on, such as 12.5ms."),
+        str | None, option("--from TIME", "Show from this time on, such as 12.5ms.")
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Show until this time.")
-    ] = None,
+    until: Annotated[str | None, option("--to TIME", "Show until this time.")] = None,
     by: Annotated[
         str | None,
-        typer.Option(
-            "--by",
-            metavar="op|kernel|phase",
-            help="What spans are colored and summed by; by operation if the trace has any.",
+        option(
+            "--by op|kernel|phase",
+            "What spans are colored and summed by; by operation if the trace has any.",
         ),
     ] = None,
     width: Annotated[
-        int | None,
-        typer.Option("--width", metavar="N", help="Columns of text; the terminal's if not given."),
+        int | None, option("--width N", "Columns of text; the terminal's if not given.")
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            help=f"Lanes, operations and kernels at most; 0 for all. Text has {LANES} lanes and "
+        option(
+            "--limit N",
+            f"Lanes, operations and kernels at most; 0 for all. Text has {LANES} lanes and "
             f"{ROWS} rows if not given, JSON all.",
         ),
     ] = None,
     model: Model = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Write a page instead: one file with zoom, search and details, for any browser.",
+        option(
+            "--html FILE",
+            "Write a page instead: one file with zoom, search and details, for any browser.",
         ),
     ] = None,
     as_json: options.Json = False,

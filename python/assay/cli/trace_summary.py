@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import (
     Canvas,
     Line,
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
 
 Model = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="MODEL",
-        help="The model that ran: a config.json, its folder, a GGUF file, or a name of the "
+    option(
+        "--model MODEL",
+        "The model that ran: a config.json, its folder, a GGUF file, or a name of the "
         "catalog such as models/llama-3.1-8b. Without it, names and order alone count.",
     ),
 ]
@@ -43,16 +41,14 @@ def trace_summary_command(
     model: Model = None,
     capture: Annotated[
         str | None,
-        typer.Option(
-            "--capture",
-            metavar="TRACE",
-            help="A trace of the capture of the graphs, if it is another file: its CPU "
+        option(
+            "--capture TRACE",
+            "A trace of the capture of the graphs, if it is another file: its CPU "
             "operations name the kernels of replays.",
         ),
     ] = None,
     out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Store the trace with what was found."),
+        str | None, option("--out -o FOLDER", "Store the trace with what was found.")
     ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,

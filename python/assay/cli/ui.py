@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Final
 
-import typer
-
 from assay.cli import options, verbosity
+from assay.cli.declaring import option
 from assay.cli.output import show_note, show_progress, to_json
 from assay.errors import InputError
 from assay.paths import scratch
@@ -22,20 +21,15 @@ DEFAULT_PORT: Final = 8321
 
 def ui_command(
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 is every interface.")
+        str, option("--host", "The address to listen on; 0.0.0.0 is every interface.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")
+        int, option("--port", "The port; 0 picks a free one.", min=0, max=65535)
     ] = DEFAULT_PORT,
-    page: Annotated[
-        str, typer.Option("--page", metavar="PATH", help="The page to open, such as runs/latest.")
-    ] = "",
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser.")
-    ] = False,
+    page: Annotated[str, option("--page PATH", "The page to open, such as runs/latest.")] = "",
+    no_open: Annotated[bool, option("--no-open", "Print the address and open no browser.")] = False,
     token: Annotated[
-        str | None,
-        typer.Option("--token", help="What the address must hold; a random one if not given."),
+        str | None, option("--token", "What the address must hold; a random one if not given.")
     ] = None,
     as_json: options.Json = False,
 ) -> int:

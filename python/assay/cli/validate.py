@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import (
     Canvas,
     Line,
@@ -92,29 +91,17 @@ _LARGE_ERROR = 0.2
 def validate_command(
     suite: Annotated[
         str,
-        typer.Option(
-            "--suite",
-            metavar="kernels|training|inference|all|NAME",
-            help="Cases of a kind, of one suite, or all.",
+        option(
+            "--suite kernels|training|inference|all|NAME", "Cases of a kind, of one suite, or all."
         ),
     ] = "all",
     cases: Annotated[
-        Path | None,
-        typer.Option(
-            "--cases", metavar="FILE", help="A file of cases; by default the published ones."
-        ),
+        Path | None, option("--cases FILE", "A file of cases; by default the published ones.")
     ] = None,
-    tier: Annotated[
-        str, typer.Option("--tier", metavar="TIERS", help="Tiers to include, such as A or AB.")
-    ] = "ABC",
-    summary: Annotated[
-        bool, typer.Option("--summary", help="Print the scores without the cases.")
-    ] = False,
+    tier: Annotated[str, option("--tier TIERS", "Tiers to include, such as A or AB.")] = "ABC",
+    summary: Annotated[bool, option("--summary", "Print the scores without the cases.")] = False,
     worst: Annotated[
-        int | None,
-        typer.Option(
-            "--worst", metavar="N", min=1, help="Explain the N figures that are missed by most."
-        ),
+        int | None, option("--worst N", "Explain the N figures that are missed by most.", min=1)
     ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 from assay.diagnose.replay.changes import MEANINGS
 
@@ -20,56 +19,39 @@ _CHANGES: Final = "; ".join(f"{name} ({meaning})" for name, meaning in MEANINGS.
 def whatif_command(
     trace: options.TraceArgument,
     change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--change", metavar="CHANGE", help=f"What to change; may be repeated. {_CHANGES}."
-        ),
+        list[str] | None, option("--change CHANGE", f"What to change; may be repeated. {_CHANGES}.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="The model that ran: a config.json, its folder, a GGUF file, or a name of the "
+        option(
+            "--model MODEL",
+            "The model that ran: a config.json, its folder, a GGUF file, or a name of the "
             "catalog such as models/llama-3.1-8b.",
         ),
     ] = None,
     gpu: options.TracedGpu = None,
     engine: Annotated[
-        str | None,
-        typer.Option("--engine", metavar="NAME", help="Whose kernels to assume: vllm or assay."),
+        str | None, option("--engine NAME", "Whose kernels to assume: vllm or assay.")
     ] = None,
     batch: options.StepBatch = None,
     context: Annotated[
-        int | None,
-        typer.Option("--context", metavar="TOKENS", help="Tokens in the cache of a sequence."),
+        int | None, option("--context TOKENS", "Tokens in the cache of a sequence.")
     ] = None,
     rate: Annotated[
-        float | None,
-        typer.Option("--rate", metavar="PER_SECOND", help="Simulate a load: requests a second."),
+        float | None, option("--rate PER_SECOND", "Simulate a load: requests a second.")
     ] = None,
-    input_tokens: Annotated[
-        int, typer.Option("--input", metavar="TOKENS", help="Prompt tokens of a request.")
-    ] = 1024,
-    output_tokens: Annotated[
-        int, typer.Option("--output", metavar="TOKENS", help="Output tokens of a request.")
-    ] = 128,
-    requests: Annotated[
-        int, typer.Option("--requests", metavar="N", help="Requests of the load.")
-    ] = 200,
-    max_num_seqs: Annotated[
-        int, typer.Option("--max-num-seqs", metavar="N", help="Sequences that run at once.")
-    ] = 256,
+    input_tokens: Annotated[int, option("--input TOKENS", "Prompt tokens of a request.")] = 1024,
+    output_tokens: Annotated[int, option("--output TOKENS", "Output tokens of a request.")] = 128,
+    requests: Annotated[int, option("--requests N", "Requests of the load.")] = 200,
+    max_num_seqs: Annotated[int, option("--max-num-seqs N", "Sequences that run at once.")] = 256,
     max_num_batched_tokens: Annotated[
-        int,
-        typer.Option("--max-num-batched-tokens", metavar="N", help="Tokens computed in a step."),
+        int, option("--max-num-batched-tokens N", "Tokens computed in a step.")
     ] = 8192,
     slo: Annotated[
         list[str] | None,
-        typer.Option(
-            "--slo",
-            metavar="NAME:MS",
-            help="An objective for goodput in milliseconds: ttft:200, tpot:20, e2el:5000. May be "
+        option(
+            "--slo NAME:MS",
+            "An objective for goodput in milliseconds: ttft:200, tpot:20, e2el:5000. May be "
             "repeated.",
         ),
     ] = None,
