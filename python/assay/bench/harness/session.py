@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -14,81 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay._native import build_info
-from assay.bench.harness import session
+from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
-from assay.bench.harness.case import Case, Settings, Size, Suite
+from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Figure, Result
 from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError
 from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
-
-_MULTIPLES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_NUMBER: Final = re.compile(r"([0-9]{1,12})([kmg]?)(?:i?b)?", re.IGNORECASE)
-_LARGEST: Final = 1 << 36
-
-
-def sizes(suite: Suite, text: str | None) -> tuple[Size, ...]:
-    """Sizes such as `64k,1m` or `2048x4096`: K, M and G are 1024 to the power of 1, 2 and 3."""
-    if text is None:
-        return ()
-    if not suite.axes:
-        raise InputError(f"the suite {suite.name} has no sizes to choose", "leave out --sizes")
-    return tuple(dict.fromkeys(_size(suite, word.strip()) for word in text.split(",")))
-
-
-def _size(suite: Suite, word: str) -> Size:
-    numbers = []
-    for part in word.lower().split("x"):
-        match = _NUMBER.fullmatch(part)
-        numbers.append(int(match[1]) * _MULTIPLES[match[2]] if match else 0)
-    if len(numbers) not in suite.axes or not all(0 < number <= _LARGEST for number in numbers):
-        raise InputError(
-            f"the suite {suite.name} takes sizes as {suite.size_meaning}, got {word!r}",
-            "separate several with commas; K, M and G multiply by 1024",
-        )
-    return tuple(numbers)
-
-
-def dtypes(suite: Suite, text: str | None) -> tuple[str, ...]:
-    """Names of element types and block formats of the suite."""
-    if text is None:
-        return ()
-    if not suite.dtypes:
-        raise InputError(f"the suite {suite.name} has no dtypes to choose", "leave out --dtypes")
-    names = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",")))
-    for name in names:
-        if name not in suite.dtypes:
-            raise unknown_name(f"dtype of the suite {suite.name}", name, suite.dtypes)
-    return names
-
-
-def model(suite: Suite, name: str | None) -> str | None:
-    """The model of a suite that takes one."""
-    if name is not None and not suite.has_model:
-        raise InputError(f"the suite {suite.name} has no model to choose", "leave out --model")
-    return name
-
-
-def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
-    """Programs to compare with, out of those that the suite knows."""
-    if names and not suite.rivals:
-        raise InputError(f"the suite {suite.name} has no rivals to choose", "leave out --rival")
-    for name in names:
-        if name not in suite.rivals:
-            raise unknown_name(f"rival of the suite {suite.name}", name, suite.rivals)
-    return tuple(names)
-
-
-def cases(offered: Sequence[Case], parts: Sequence[str]) -> list[Case]:
-    """The cases whose name contains one of these parts; all where none is given."""
-    names = [case.name for case in offered]
-    for part in parts:
-        if not any(part in name for name in names):
-            raise unknown_name("case", part, names)
-    return [case for case in offered if not parts or any(part in case.name for part in parts)]
-
 
 LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers", "optuna")
 """Rivals whose versions a result records."""
@@ -116,10 +49,10 @@ def settings(
     return Settings(
         device=target,
         quick=quick,
-        sizes=session.sizes(chosen, sizes),
-        dtypes=session.dtypes(chosen, dtypes),
-        model=session.model(chosen, model),
-        rivals=session.rivals(chosen, rivals),
+        sizes=selection.sizes(chosen, sizes),
+        dtypes=selection.dtypes(chosen, dtypes),
+        model=selection.model(chosen, model),
+        rivals=selection.rivals(chosen, rivals),
         cases=tuple(cases),
     )
 
@@ -140,7 +73,7 @@ def run(
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
     about, commit = versions(options.device), _commit()
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
-    cases = session.cases(chosen.cases(options), options.cases)
+    cases = selection.cases(chosen.cases(options), options.cases)
     figures: list[Figure] = []
 
     def so_far() -> Result:

@@ -9,7 +9,7 @@ import numpy as np
 from assay import ops
 from assay.bench.harness import inputs
 from assay.bench.harness.inputs import NumPyArray
-from assay.bench.suites import linear_weights, low_precision
+from assay.bench.suites import low_precision
 from assay.engine.loading.dequantize import dequantize
 from assay.ops.formats import BLOCKS, INT4_GROUP, STORED_BLOCKS
 from assay.ops.gpu_packing import row_parts
@@ -56,7 +56,7 @@ def drawn_rows(format: str, outputs: int, inner: int) -> inputs.NumPyArray:
     They are values or, for formats that nothing here quantizes to, bytes.
     """
     if format in STORED_BLOCKS:
-        return linear_weights.random_blocks(format, min(_DRAWN_ROWS, outputs), inner, 1)
+        return random_blocks(format, min(_DRAWN_ROWS, outputs), inner, 1)
     drawn = inputs.standard_normal((min(_DRAWN_ROWS, outputs), inner), 1)
     return low_precision.int4_groups(drawn, INT4_GROUP) if format == "int4" else drawn
 

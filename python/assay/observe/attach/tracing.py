@@ -14,7 +14,7 @@ from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe import schema, store
-from assay.observe.attach import injection, program, server, tracing
+from assay.observe.attach import injection, program, server
 from assay.observe.header import TraceHeader
 from assay.observe.trace import Trace
 
@@ -160,7 +160,7 @@ def attach_program(
             command, folder, schedule or program.Schedule(), output=output, progress=progress
         )
         progress("merging the shards")
-        trace = tracing.merge(folder.shards(), run=shlex.join(command)[:500])
+        trace = merge(folder.shards(), run=shlex.join(command)[:500])
         if run.armed_ns is None:
             trace.header.degradations.append("the program ended before recording started")
         trace.header.metadata["attach"] = {
