@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.bench.harness import session
+from assay.bench.harness import selection
 from assay.bench.harness.case import Case, PreparedCase, Suite
 from assay.errors import AssayError
 
@@ -23,7 +23,7 @@ PLAIN = Suite("plain", lambda _: [])
     ],
 )
 def test_sizes(text: str | None, sizes: tuple[tuple[int, ...], ...]) -> None:
-    assert session.sizes(SUITE, text) == sizes
+    assert selection.sizes(SUITE, text) == sizes
 
 
 @pytest.mark.parametrize(
@@ -32,21 +32,21 @@ def test_sizes(text: str | None, sizes: tuple[tuple[int, ...], ...]) -> None:
 )
 def test_invalid_sizes_raise(text: str) -> None:
     with pytest.raises(AssayError, match="the suite toy takes sizes as n or MxKxN, got '"):
-        session.sizes(SUITE, text)
+        selection.sizes(SUITE, text)
 
 
 def test_dtypes() -> None:
-    assert session.dtypes(SUITE, None) == ()
-    assert session.dtypes(SUITE, "Q4_1, f32,q4_1") == ("q4_1", "f32")
+    assert selection.dtypes(SUITE, None) == ()
+    assert selection.dtypes(SUITE, "Q4_1, f32,q4_1") == ("q4_1", "f32")
     with pytest.raises(AssayError, match='unknown dtype of the suite toy "q4_2"'):
-        session.dtypes(SUITE, "q4_2")
+        selection.dtypes(SUITE, "q4_2")
 
 
 def test_suite_without_choices_raises() -> None:
     with pytest.raises(AssayError, match="the suite plain has no sizes to choose"):
-        session.sizes(PLAIN, "1")
+        selection.sizes(PLAIN, "1")
     with pytest.raises(AssayError, match="the suite plain has no dtypes to choose"):
-        session.dtypes(PLAIN, "f32")
+        selection.dtypes(PLAIN, "f32")
 
 
 def test_cases_are_chosen_by_parts_of_their_names() -> None:
@@ -54,7 +54,7 @@ def test_cases_are_chosen_by_parts_of_their_names() -> None:
         raise AssertionError("choosing cases prepares none")
 
     cases = [Case(name, "ms", prepare) for name in ("batch 1, short", "batch 8, short", "start")]
-    assert session.cases(cases, ()) == cases
-    assert session.cases(cases, ["batch 8", "start"]) == cases[1:]
+    assert selection.cases(cases, ()) == cases
+    assert selection.cases(cases, ["batch 8", "start"]) == cases[1:]
     with pytest.raises(AssayError, match='unknown case "batch 2"'):
-        session.cases(cases, ["batch 2"])
+        selection.cases(cases, ["batch 2"])
