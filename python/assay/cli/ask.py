@@ -3,19 +3,16 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.asking.answering import AskAnswer, ask
 from assay.cli import options, styles
+from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Report, facts, report_of, working
 
 
 def ask_command(
     question: Annotated[
         list[str],
-        typer.Argument(
-            metavar="QUESTION", help='A question, such as: "does Llama 3.1 70B fit on one H200?"'
-        ),
+        argument("QUESTION", 'A question, such as: "does Llama 3.1 70B fit on one H200?"'),
     ],
     as_json: options.Json = False,
 ) -> Report:

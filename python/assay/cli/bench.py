@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, table, working, wrapped
 from assay.errors import AssayError, CheckFailedError, InputError
 
@@ -21,81 +20,57 @@ SERVING = "serving"
 def bench_command(
     suite: Annotated[
         str,
-        typer.Argument(
-            metavar="SUITE",
-            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
+        argument(
+            "SUITE",
+            "What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
             "load (the client of assay load), improve (searches and experiments over recorded "
             "blocks) or serving (servers side by side).",
         ),
     ],
-    device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Device to measure: cpu or cuda:0.")
-    ] = "cpu",
+    device: Annotated[str, option("--device DEVICE", "Device to measure: cpu or cuda:0.")] = "cpu",
     quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Small sizes and few samples: a smoke test, not a measurement."
-        ),
+        bool, option("--quick", "Small sizes and few samples: a smoke test, not a measurement.")
     ] = False,
     sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--sizes", metavar="SIZES", help="Sizes instead of the suite's, such as 512,64x1Kx1K."
-        ),
+        str | None, option("--sizes SIZES", "Sizes instead of the suite's, such as 512,64x1Kx1K.")
     ] = None,
     dtypes: Annotated[
-        str | None,
-        typer.Option(
-            "--dtypes", metavar="DTYPES", help="Element types or formats, such as bf16,q8_0."
-        ),
+        str | None, option("--dtypes DTYPES", "Element types or formats, such as bf16,q8_0.")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="MODEL", help="Model to decode: a file, a folder or a name."
-        ),
+        str | None, option("--model MODEL", "Model to decode: a file, a folder or a name.")
     ] = None,
     rival: Annotated[
         list[str] | None,
-        typer.Option(
-            "--rival",
-            metavar="NAME",
-            help="Compare decoding with llama.cpp or transformers, or serving with vllm or llama.cpp. "
+        option(
+            "--rival NAME",
+            "Compare decoding with llama.cpp or transformers, or serving with vllm or llama.cpp. "
             "May be repeated; if not given, decoding with all of them that are installed.",
         ),
     ] = None,
     case: Annotated[
         list[str] | None,
-        typer.Option(
-            "--case",
-            metavar="TEXT",
-            help="Measure only cases whose name contains TEXT. May be repeated.",
-        ),
+        option("--case TEXT", "Measure only cases whose name contains TEXT. May be repeated."),
     ] = None,
     save: Annotated[
-        Path | None,
-        typer.Option("--save", metavar="FILE", help="Write the result as JSON, after each case."),
+        Path | None, option("--save FILE", "Write the result as JSON, after each case.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option("--compare", metavar="FILE", help="Compare with a saved result.")
+        Path | None, option("--compare FILE", "Compare with a saved result.")
     ] = None,
     tolerance: Annotated[
         float,
-        typer.Option(
-            "--tolerance",
-            metavar="SHARE",
-            help="Relative change below which a figure counts as unchanged.",
-        ),
+        option("--tolerance SHARE", "Relative change below which a figure counts as unchanged."),
     ] = 0.05,
     fail_on_regression: Annotated[
         bool,
-        typer.Option(
+        option(
             "--fail-on-regression",
-            help="End with exit code 1 if a figure regressed or cannot be compared.",
+            "End with exit code 1 if a figure regressed or cannot be compared.",
         ),
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    markdown: Annotated[bool, option("--markdown", "Print a Markdown table.")] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Measure a suite, with ceilings and rivals.

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay.cli.output import NAME, Canvas, Line, Report, report_of, table, working
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, Report, report_of, table, working
 from assay.errors import InputError
 
 GPU_MODEL: Final = "llama-3-8b-shape"
@@ -65,7 +66,7 @@ def _row(point: Mapping[str, Any], floors: Mapping[str, float]) -> list[Any]:
         return "" if value is None else f"{value:{form}}"
 
     return [
-        (point["scenario"], NAME),
+        (point["scenario"], styles.NAME),
         point["load"],
         point["server"],
         shown(f"{prefix}request_throughput", ".2f"),

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from assay.cli import options, styles
+from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, report_of, table, working
 from assay.cli.scenarios import report_lines
 from assay.model.language.figures import figure
@@ -16,61 +15,40 @@ from assay.scenario.workloads import DEFAULT_RANK
 
 
 def estimate_command(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model of the catalog, such as llama-3.1-8b.")
-    ],
-    accelerator: Annotated[
-        str, typer.Argument(metavar="ACCELERATOR", help="An accelerator, such as h100_sxm.")
-    ],
-    tokens: Annotated[
-        str, typer.Argument(metavar="TOKENS", help="Tokens to train on or to serve, such as 15T.")
-    ],
-    where: Annotated[
-        str, typer.Argument(metavar="WHERE", help="A country, or a state of the US: us_virginia.")
-    ],
+    model: Annotated[str, argument("MODEL", "A model of the catalog, such as llama-3.1-8b.")],
+    accelerator: Annotated[str, argument("ACCELERATOR", "An accelerator, such as h100_sxm.")],
+    tokens: Annotated[str, argument("TOKENS", "Tokens to train on or to serve, such as 15T.")],
+    where: Annotated[str, argument("WHERE", "A country, or a state of the US: us_virginia.")],
     serving: Annotated[
-        bool, typer.Option("--serving", help="Serve that many output tokens instead of training.")
+        bool, option("--serving", "Serve that many output tokens instead of training.")
     ] = False,
     gpus: Annotated[
-        int | None,
-        typer.Option("--gpus", metavar="N", help="GPUs of the training job; else searched for."),
+        int | None, option("--gpus N", "GPUs of the training job; else searched for.")
     ] = None,
-    days: Annotated[
-        float, typer.Option("--days", metavar="DAYS", help="Longest acceptable time to train.")
-    ] = MAX_DAYS,
+    days: Annotated[float, option("--days DAYS", "Longest acceptable time to train.")] = MAX_DAYS,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            metavar="METHOD",
-            help="pretraining, full (fine-tuning of all weights) or lora (of adapters).",
+        option(
+            "--method METHOD",
+            "pretraining, full (fine-tuning of all weights) or lora (of adapters).",
         ),
     ] = "pretraining",
-    rank: Annotated[
-        int, typer.Option("--rank", metavar="N", help="Rank of the adapters of LoRA.")
-    ] = DEFAULT_RANK,
+    rank: Annotated[int, option("--rank N", "Rank of the adapters of LoRA.")] = DEFAULT_RANK,
     number_format: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="Training: bf16, fp8 or fp4 GEMMs; serving: the format of weights. The model's own "
+        option(
+            "--format FORMAT",
+            "Training: bf16, fp8 or fp4 GEMMs; serving: the format of weights. The model's own "
             "if not given.",
         ),
     ] = None,
     electricity: Annotated[
-        float | None,
-        typer.Option("--electricity", metavar="USD", help="Price of a kWh, all charges included."),
+        float | None, option("--electricity USD", "Price of a kWh, all charges included.")
     ] = None,
-    pue: Annotated[
-        float | None, typer.Option("--pue", metavar="NUMBER", help="PUE of the site.")
-    ] = None,
-    price: Annotated[
-        float | None, typer.Option("--price", metavar="USD", help="Price of one GPU, owned.")
-    ] = None,
+    pue: Annotated[float | None, option("--pue NUMBER", "PUE of the site.")] = None,
+    price: Annotated[float | None, option("--price USD", "Price of one GPU, owned.")] = None,
     rent: Annotated[
-        float | None,
-        typer.Option("--rent", metavar="USD", help="Rent of a GPU-hour, with electricity."),
+        float | None, option("--rent USD", "Rent of a GPU-hour, with electricity.")
     ] = None,
     offer: options.Offer = None,
     assign: options.Assign = None,

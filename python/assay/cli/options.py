@@ -54,10 +54,9 @@ Variant = Annotated[
 ]
 Offer = Annotated[
     str | None,
-    typer.Option(
-        "--offer",
-        metavar="PROVIDER[:TERMS]",
-        help="Rent GPUs at this provider of the catalog, on demand or as :reserved or :spot, such "
+    option(
+        "--offer PROVIDER[:TERMS]",
+        "Rent GPUs at this provider of the catalog, on demand or as :reserved or :spot, such "
         "as aws or nebius:spot.",
     ),
 ]

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from assay.cli.completion import complete_models
+from assay.cli.declaring import argument, option
 from assay.cli.output import show_note
 from assay.errors import InputError
 
@@ -14,78 +13,50 @@ if TYPE_CHECKING:
 
 Model = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL",
-        autocompletion=complete_models,
-        help="A GGUF file, a Hugging Face folder, or a name.",
+    argument(
+        "MODEL", "A GGUF file, a Hugging Face folder, or a name.", autocompletion=complete_models
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        help="Device: cpu, cuda:0, or auto; if not given the first GPU, else cpu.",
+    option(
+        "--device DEVICE", "Device: cpu, cuda:0, or auto; if not given the first GPU, else cpu."
     ),
 ]
-MaxTokens = Annotated[
-    int, typer.Option("--max-tokens", metavar="COUNT", help="Tokens to generate at most.")
-]
-Greedy = Annotated[bool, typer.Option("--greedy", help="Always choose the most likely token.")]
+MaxTokens = Annotated[int, option("--max-tokens COUNT", "Tokens to generate at most.")]
+Greedy = Annotated[bool, option("--greedy", "Always choose the most likely token.")]
 Temperature = Annotated[
-    float | None,
-    typer.Option(
-        "--temperature", metavar="NUMBER", help="Divides the logits; 0 is greedy, 1 if not given."
-    ),
+    float | None, option("--temperature NUMBER", "Divides the logits; 0 is greedy, 1 if not given.")
 ]
-TopK = Annotated[
-    int,
-    typer.Option(
-        "--top-k", metavar="COUNT", help="Sample from the COUNT likeliest tokens; 0 is all."
-    ),
-]
-TopP = Annotated[
-    float,
-    typer.Option("--top-p", metavar="SHARE", help="Sample from the nucleus of this probability."),
-]
-MinP = Annotated[
-    float,
-    typer.Option("--min-p", metavar="SHARE", help="Least probability, as a share of the highest."),
-]
+TopK = Annotated[int, option("--top-k COUNT", "Sample from the COUNT likeliest tokens; 0 is all.")]
+TopP = Annotated[float, option("--top-p SHARE", "Sample from the nucleus of this probability.")]
+MinP = Annotated[float, option("--min-p SHARE", "Least probability, as a share of the highest.")]
 RepetitionPenalty = Annotated[
     float,
-    typer.Option(
-        "--repetition-penalty",
-        metavar="FACTOR",
-        help="Divides the logits of tokens that occurred in the prompt or output.",
+    option(
+        "--repetition-penalty FACTOR",
+        "Divides the logits of tokens that occurred in the prompt or output.",
     ),
 ]
 Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", metavar="NUMBER", help="Random seed; the same seed samples the same tokens."
-    ),
+    int | None, option("--seed NUMBER", "Random seed; the same seed samples the same tokens.")
 ]
 Stop = Annotated[
     list[str] | None,
-    typer.Option(
-        "--stop", metavar="TEXT", help="Stop string: the output ends before it. May be repeated."
-    ),
+    option("--stop TEXT", "Stop string: the output ends before it. May be repeated."),
 ]
 KvTokens = Annotated[
     int | None,
-    typer.Option(
-        "--kv-tokens",
-        metavar="COUNT",
-        help="Tokens of the KV cache; if not given it grows on demand, up to the model's context.",
+    option(
+        "--kv-tokens COUNT",
+        "Tokens of the KV cache; if not given it grows on demand, up to the model's context.",
     ),
 ]
 Knobs = Annotated[
     list[str] | None,
-    typer.Option(
-        "--knob",
-        metavar="NAME=VALUE",
-        help="Set a knob of the engine, such as threads=2 or weight_format=fp8. May be repeated.",
+    option(
+        "--knob NAME=VALUE",
+        "Set a knob of the engine, such as threads=2 or weight_format=fp8. May be repeated.",
     ),
 ]
 

@@ -120,10 +120,9 @@ def serve_command(
     ] = False,
     slo: Annotated[
         str | None,
-        typer.Option(
-            "--slo",
-            metavar="LIMITS",
-            help="Choose settings that keep these limits of a request, such as ttft=1s,tpot=25ms.",
+        option(
+            "--slo LIMITS",
+            "Choose settings that keep these limits of a request, such as ttft=1s,tpot=25ms.",
         ),
     ] = None,
     device: sampling.Device = None,

@@ -17,18 +17,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import EvaluationError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.planner import weighted_points as points
 from assay.planner.prefill_chain import TAIL, IterationTime, PrefillChain, Requests, prompt_seconds
 from assay.planner.weighted_points import Points
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 _EXACT: Final = 8

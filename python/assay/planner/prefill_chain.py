@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import EvaluationError, InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.planner.weighted_points import Points, likely_arrivals, poisson, stationary
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 TAIL: Final = 1e-7
 """Probability of states beyond those that are counted."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from assay.answers import Progress, silent
 from assay.catalog import engines
 from assay.errors import EvaluationError, InputError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.model.language.distributions import Z90
 from assay.planner.evaluation import PROMPT_BUDGET, STEP, engine_constants, inputs, spreads
 from assay.planner.open_loop import OpenLoop, open_loop
@@ -21,11 +21,6 @@ from assay.planner.plan import plan_step
 from assay.planner.prefill_chain import IterationTime, Requests
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.sweep import sweep
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 _GRID: Final = 1.3
 """Ratio of the numbers of requests at which steps are evaluated; lines join them."""

@@ -10,18 +10,15 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError, unknown_name
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.planner import evaluation as e, fit
 from assay.planner.plan import plan_step
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from assay.model.tapes.compile import Compiled
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 _POINTS_PER_THREAD: Final = 8192
 """Fewer points are evaluated faster than a thread starts."""

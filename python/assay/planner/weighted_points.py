@@ -6,15 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 Points = tuple["Array", "Array"]
 """Values and their probabilities."""

@@ -15,16 +15,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import InfeasibleError
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.scenario.named_scenario import Preset
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from assay.model.tapes.compile import Compiled
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 RATE: Final = "training.tokens_per_second"
 DURATION: Final = "econ.run.duration"

@@ -33,15 +33,12 @@ from assay.engine.runner.logits_bias import LogitsBias
 from assay.engine.runner.recording import EngineRecorder
 from assay.engine.runner.sampler import sample_tokens
 from assay.engine.runner.step_clock import StepClock
-from assay.lazy_import import LazyModule
+from assay.lazy_import import np
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = LazyModule("numpy", globals(), "np")
 
 
 class KvCache(Protocol):

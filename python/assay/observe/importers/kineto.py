@@ -13,18 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import read_kineto
-from assay.lazy_import import LazyModule
+from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
 from assay.observe.trace import EVENTS, STEPS, Trace, staged
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay._native import KinetoFacts
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 Say = Callable[[str], None] | None
 """Takes a line of progress."""
