@@ -43,6 +43,8 @@ def test_later_include_wins_and_a_note_names_both(tmp_path: Path) -> None:
         "grids/germany says 0.381 kg/kWh, which holds",
         "carbon.residual.intensity: grids/france says 0.0532 kg/kWh, "
         "grids/germany says 0.72869 kg/kWh, which holds",
+        "carbon.grid.water: grids/france says 3.674 L/kWh, "
+        "grids/germany says 1.947 L/kWh, which holds",
     )
     assert preset.resolve("carbon.grid.intensity").value == pytest.approx(0.381 / 3.6e6)
 
