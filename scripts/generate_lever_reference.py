@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from assay.cli.lever_text import value
+from assay.cli.levers import value
 from assay.improve.levers import facts, schema
 from assay.improve.levers.lever import Lever
 from assay.improve.levers.loading import built_in

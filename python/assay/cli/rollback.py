@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from assay.cli import options
 from assay.cli.output import Canvas, Line, Report, facts, report_of, show_note, working
-from assay.cli.runs_text import Run, setting
+from assay.cli.runs import Run
+from assay.report.words import setting
 from assay.runs.rollback import roll_back
 
 
