@@ -34,7 +34,7 @@ def tensor_ranks(random: Random, heads: float, most: int) -> int:
 def _serving(random: Random) -> Draw:
     model = random.choice(model_names())
     shapes = models.find(model).given
-    context = int(shapes.get("architecture.context", 4096))
+    context = models.find(model).context or 4096
     prompt = log_uniform(random, 1, min(1_000_000, context - 1))
     entries = {
         "accelerators": random.choice(accelerator_names()),
@@ -124,7 +124,68 @@ PRICED_SERVING = Kind(
     "llama3_8b_h200_serving",
     "econ.cost.per_output_token",
 )
-KINDS = {kind.name: kind for kind in (SERVING, PRICED_TRAINING, PRICED_SERVING)}
+
+
+def _step(random: Random) -> Draw:
+    """A decode step, which `predict` and `resolve` both answer."""
+    model = random.choice(model_names())
+    shapes = models.find(model).given
+    context = models.find(model).context or 4096
+    prompt = log_uniform(random, 1, min(1_000_000, context - 64))
+    chosen = {"accelerators": random.choice(accelerator_names()), "models": model}
+    values = {
+        "serving.prompt": float(prompt),
+        "serving.output": float(2 * log_uniform(random, 1, min((context - prompt) / 2, 2048))),
+        "serving.concurrency": float(log_uniform(random, 1, 1024)),
+        "serving.batch_limit": 1024.0,
+        "serving.tensor": float(tensor_ranks(random, shapes["architecture.heads"], 32)),
+    }
+    return Draw(STEP, chosen, values)
+
+
+STEP = Kind("step", _step, resolve_command, "llama3_8b_h200_serving", "serving.decode.time")
+
+
+def _training(random: Random) -> Draw:
+    model = random.choice(model_names())
+    shapes = models.find(model).given
+    layers, experts = shapes["architecture.layers"], shapes.get("architecture.experts", 0.0)
+    tensor = tensor_ranks(random, shapes["architecture.heads"], 8)
+    pipeline = random.choice([p for p in (1, 1, 2, 3, 4, 8, 16) if p <= layers])
+    replicas = log_uniform(random, 1, 131_072 / (tensor * pipeline))
+    micro = random.choice((1, 2, 4))
+    passes = log_uniform(random, 1, 64)
+    ranks = [e for e in (1, 2, 4, 8, 16, 32, 64) if experts and not (experts % e or replicas % e)]
+    values = {
+        "training.gpus": float(replicas * tensor * pipeline),
+        "training.batch": float(replicas * micro * passes),
+        "training.total_tokens": float(log_uniform(random, 1e9, 1e14)),
+        "architecture.sequence": float(
+            log_uniform(random, 128, min(131_072, models.find(model).context or 2048))
+        ),
+        "parallelism.tensor": float(tensor),
+        "parallelism.pipeline": float(pipeline),
+        "parallelism.micro_batch": float(micro),
+        "parallelism.zero_stage": float(random.choice((0, 1, 2, 3))),
+        "parallelism.recompute": float(random.choice((0, 1, 2))),
+        "parallelism.sequence_parallel": float(tensor > 1 and random.random() < 0.7),
+        "cluster.nodes": 131_072.0,
+    }
+    if ranks:
+        values["parallelism.expert"] = float(random.choice(ranks))
+    if random.random() < 0.2:
+        values["parallelism.adapter_rank"] = float(2 ** random.randint(2, 8))
+    if random.random() < 0.2:
+        values["parallelism.compact"] = 1.0
+    chosen = {"accelerators": random.choice(accelerator_names()), "models": model}
+    return Draw(TRAINING, chosen, values)
+
+
+TRAINING = Kind(
+    "training", _training, resolve_command, "llama3_8b_8_h100_training", "training.step_time"
+)
+
+KINDS = {kind.name: kind for kind in (SERVING, STEP, TRAINING, PRICED_TRAINING, PRICED_SERVING)}
 
 
 def seeded(seed: str, index: int) -> Random:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fit_invariants
 import price_invariants
 import serving_invariants
+import training_invariants
 from property_harness import Invariant
 
-ALL: tuple[Invariant, ...] = (*serving_invariants.INVARIANTS, *price_invariants.INVARIANTS)
+ALL: tuple[Invariant, ...] = (
+    *serving_invariants.INVARIANTS, *fit_invariants.INVARIANTS, *training_invariants.INVARIANTS,
+    *price_invariants.INVARIANTS,
+)  # fmt: skip

@@ -32,6 +32,7 @@ from typing import Any
 from assay.errors import AssayError, InputError
 from assay.model.language.distributions import Distribution
 from assay.model.tapes.cones import Cones
+from assay.scenario.given_values import ON_COMMAND_LINE
 from assay.scenario.question import Question, read_question
 from assay.scenario.refusals import refuse_impossible
 from assay.stack import registry
@@ -147,9 +148,18 @@ class Answers:
         return any(math.isnan(self.value(draw, name)) for name in names)
 
 
+LENGTHS = ("architecture.sequence", "serving.prompt", "serving.output")
+"""Values of a preset that may be beyond the context of another model; draws state their own."""
+
+
 @lru_cache(4096)
 def _question(preset: str, includes: tuple[str, ...]) -> Question:
-    return read_question(preset=preset, includes=includes)
+    try:
+        return read_question(preset=preset, includes=includes)
+    except InputError:
+        return read_question(
+            preset=preset, includes=includes, assign=dict.fromkeys(LENGTHS, "1 token")
+        )
 
 
 def _includes(draw: Draw) -> tuple[str, ...]:
@@ -165,9 +175,11 @@ def _included(draw: Draw) -> Question:
 
 @lru_cache(4096)
 def _medians(preset: str, includes: tuple[str, ...]) -> dict[str, float]:
+    question = _question(preset, includes)
     return {
         name: value.median() if isinstance(value, Distribution) else float(value)
-        for name, value in _question(preset, includes).given.items()
+        for name, value in question.given.items()
+        if question.sources.get(name) != ON_COMMAND_LINE
     }
 
 

@@ -1,0 +1,109 @@
+"""One fit verdict and one time: `predict` and `resolve` answer the same step alike."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from property_harness import Answers, Draw, Invariant, RefusedError, Violation, graph_given
+
+from assay.errors import AssayError
+from assay.planner import BatchConfig, HardwareSpec, ModelSpec, hardware_spec, model_spec
+from assay.planner.evaluation import engine_constants
+from assay.planner.fit import Fit, judge
+from assay.planner.predict import predict_graph
+
+TIME, DECODING = "serving.decode.time", "serving.decoding"
+REQUEST, CACHE, HELD = (
+    "serving.one_request_memory", "serving.cache_memory", "serving.requests_that_fit",
+)  # fmt: skip
+NEEDS = (TIME, DECODING, REQUEST, CACHE, HELD, "serving.weight_memory")
+AGREE = 0.03
+CLIENT = {
+    name: value
+    for name, value in engine_constants("vllm").given.items()
+    if name in ("serving.host_time", "serving.host_sequence_time")
+}
+
+
+@lru_cache(512)
+def _model(name: str) -> ModelSpec:
+    return model_spec(name)
+
+
+@lru_cache(64)
+def _hardware(name: str) -> HardwareSpec:
+    try:
+        return hardware_spec(name)
+    except AssayError as error:
+        raise RefusedError(error.message) from error
+
+
+def _batch(draw: Draw, context: float) -> tuple[ModelSpec, HardwareSpec, BatchConfig]:
+    model = _model(draw.entries.get("models", "llama-3.1-8b"))
+    batch = BatchConfig(
+        int(draw.given("serving.concurrency")), context=round(context),
+        tensor=int(draw.given("serving.tensor")), weight_dtype=model.weight_dtype or "bf16",
+    )  # fmt: skip
+    return model, _hardware(draw.entries.get("accelerators", "h200_sxm")), batch
+
+
+def verdicts(draw: Draw, answers: Answers) -> Violation | None:
+    """`predict` refuses what `resolve` reports as violated, and nothing else."""
+    prompt, output = draw.given("serving.prompt"), draw.given("serving.output")
+    # A step holds the contexts that it reads: one token of output is the next.
+    shown = draw.changed({"serving.prompt": prompt + output - 1, "serving.output": 1.0})
+    model, hardware, batch = _batch(shown, prompt + output)
+    fit: Fit = judge(model, hardware, batch, running=1024)
+    said = answers.seen(shown, "predict.fits", float(not fit.broken))
+    given = graph_given(shown)
+    holds = answers.value(shown, REQUEST) <= answers.value(shown, CACHE)
+    asked = min(given["serving.concurrency"], given["serving.batch_limit"])
+    held = answers.value(shown, HELD)
+    holds = holds and asked <= held
+    near = math.isclose(asked, held, rel_tol=AGREE) or math.isclose(
+        answers.value(shown, REQUEST), answers.value(shown, CACHE), rel_tol=AGREE
+    )
+    if near or said == float(holds):
+        return None
+    text = (
+        f"predict {'fits' if said else 'does not fit'} ({', '.join(fit.broken)}), resolve says not"
+    )
+    return Violation(f"{text}: {held:.6g} requests are held of {asked:g}", HELD, (shown,))
+
+
+def times(draw: Draw, answers: Answers) -> Violation | None:
+    """A decode step takes as long for `predict` as for `resolve`, with the same client.
+
+    `predict` has the constants of a client in the engine's process, the scenario those of a server;
+    and its kernels run at the clock of their benchmarks, whatever the power limit.
+    """
+    prompt, output = draw.given("serving.prompt"), draw.given("serving.output")
+    given = graph_given(draw)
+    client = {name: value for name, value in CLIENT.items() if name in given}
+    draw = draw.changed({**client, "kernels.device.clock_ratio": 1.0})
+    # Long prompts, and more tokens than an iteration takes, leave fewer to decode than there are.
+    if not math.isclose(
+        answers.value(draw, DECODING), draw.given("serving.concurrency"), rel_tol=0.005
+    ):
+        return None
+    model, hardware, batch = _batch(draw, prompt + output / 2)
+    graph = predict_graph(model, hardware, batch)
+    predicted = answers.seen(draw, "predict.step", graph.totals["step"].value * 1e-9)
+    resolved = answers.value(draw, TIME)
+    if abs(predicted / resolved - 1) <= AGREE:
+        return None
+    text = f"predict {predicted * 1e3:.4g} ms, resolve {resolved * 1e3:.4g} ms"
+    return Violation(text, TIME, (draw,))
+
+
+INVARIANTS = (
+    Invariant(
+        "one fit verdict of predict and resolve", "step", verdicts,
+        lambda _, name, number: 1.0 if name == "predict.fits" else number, NEEDS,
+    ),
+    Invariant(
+        "predict and resolve agree on a step", "step", times,
+        lambda _, name, number: 1.1 * number if name == "predict.step" else number, NEEDS, every=3,
+    ),
+)  # fmt: skip
