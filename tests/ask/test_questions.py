@@ -29,8 +29,6 @@ def score(rows: Iterable[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
     for row in rows:
         answer = ask(row["question"])
         verdict = judge(row, answer)
-        if verdict != "right" and row.get("waits"):
-            verdict = "waits"
         counts[verdict] += 1
         if verdict in ("wrong", "partly"):
             said = answer.outcome.text if answer.outcome else str(answer.problem)
@@ -50,7 +48,7 @@ def test_questions_of_strangers_are_answered_right_or_refused() -> None:
     counts, wrong = score(rows)
     print(dict(counts))
     assert wrong == []
-    assert counts["right"] >= LEAST_RIGHT * (counts.total() - counts["waits"])
+    assert counts["right"] >= LEAST_RIGHT * counts.total()
 
 
 @pytest.mark.slow
@@ -59,7 +57,7 @@ def test_all_questions_are_answered_right_or_refused(part: str) -> None:
     counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))
     print(part, dict(counts))
     assert wrong == []
-    assert counts["right"] >= LEAST_RIGHT * (counts.total() - counts["waits"])
+    assert counts["right"] >= LEAST_RIGHT * counts.total()
 
 
 COMMANDS = (
@@ -125,6 +123,8 @@ def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[
         ("Does Llama 3.1 8B fit on an H100 in Japan?", ["japan"]),
         ("How fast is Llama 3.1 8B on an H100 at 10 req/s with 3 wizards?", ["3", "wizards"]),
         ("Does Llama 3.1 8B fit on one H100 for $3/h?", ["$3/h"]),
+        ("how much does a DGX H100 cost", ["dgx h100"]),
+        ("what fraction of the cost is electricity?", ["fraction", "electricity"]),
     ],
 )
 def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list[str]) -> None:
@@ -133,3 +133,49 @@ def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list
     assert set(words) <= set(answer.unknown)
     assert answer.problem is not None
     assert answer.problem.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        (
+            "how long and how much to train an 8B on 1T tokens with 64 H100?",
+            "more than one question",
+        ),
+        ("How many kWh does it take to train GPT-3?", "how many tokens"),
+        ("What limits training of Llama 3.1 70B on 64 H100?", "not understood"),
+        ("what tensor size does the scenario have", "not understood"),
+    ],
+)
+def test_what_a_question_leaves_open_is_not_guessed(question: str, reason: str) -> None:
+    answer = ask(question)
+    assert answer.outcome is None
+    assert reason in str(answer.problem)
+
+
+def test_alternatives_of_other_sizes_are_compared_on_as_many_gpus() -> None:
+    # FP8 halves the weights: it fits on half the GPUs, and is faster on the same.
+    outcome = ask("FP8 or BF16 for Llama 70B on H100: which is faster?").outcome
+    assert outcome is not None
+    assert outcome.choice == "fp8"
+    assert all("--set serving.tensor=4" in line for line in outcome.lines)
+
+
+def test_prices_of_a_comparison_are_one_provider_s() -> None:
+    outcome = ask("Should I rent H100 or B200 for Llama 3.1 70B?").outcome
+    assert outcome is not None
+    assert len({line.rpartition("--offer ")[2].split()[0] for line in outcome.lines}) == 1
+
+
+def test_numbers_of_gpus_belong_to_the_accelerators_beside_them() -> None:
+    outcome = ask("Is Llama 3.1 70B faster on 4 H100 or 2 H200?").outcome
+    assert outcome is not None
+    assert [name for name, _ in outcome.rows] == ["4 x h100_sxm", "2 x h200_sxm"]
+
+
+def test_requests_beyond_one_instance_take_several() -> None:
+    """70 GB on each of two H200 leave (135.7 - 70.6 - 2) x 2 GB for 1,280 tokens of 327,680 bytes."""
+    held = (0.9 * 150.75e9 - 70.55e9 - 2e9) * 2 / (1280 * 327_680)
+    outcome = ask("how many H200 do I need for 1000 concurrent users on Llama 3.1 70B").outcome
+    assert outcome is not None
+    assert outcome.value == 2 * -(-1000 // held)

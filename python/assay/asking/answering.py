@@ -12,7 +12,7 @@ from assay.asking import variables
 from assay.asking.cases import DEFAULTS, place_entries
 from assay.asking.comparing import (
     alternatives,
-    cheapest_accelerator,
+    best_accelerator,
     compare,
     driver,
     driver_words,
@@ -46,12 +46,22 @@ _CHANGE_WORDS: Final = word_set(
 )
 _COMPARING_WORDS: Final = word_set(
     """which better best faster cheaper cheapest fastest compare compared between choose pick
-    prefer higher lower more less ahead wins win winner dearer slower country or instead card
+    prefer higher highest lower lowest more less ahead wins win winner dearer slower country or instead card
     one"""
 )
 _COMPOUND: Final = re.compile(r"[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
+_ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
+_PER_GPU: Final = ("throughput", "ttft", "tpot", "latency", "capacity")
+"""Intents whose figures compare only on the same number of GPUs."""
+_DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
+"""Intents whose words may be those of what changes."""
+_FASTEST: Final = re.compile(
+    r"(?:what|which) (?:gpu|card|accelerator)s?\b|fastest (?:gpu|card|accelerator)"
+)
+_SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
 _CHEAPEST: Final = re.compile(
-    r"(?:cheapest|most (?:affordable|economical|cost[ -]?effective)|best value|lowest cost)\b"
+    r"(?:what|which) (?:gpu|card|accelerator)s?\b"
+    r"|(?:cheapest|most (?:affordable|economical|cost[ -]?effective)|best value|lowest cost)\b"
 )
 
 
@@ -155,22 +165,25 @@ def ask(question: str) -> AskAnswer:
     intent = _intent(reading, workload)
     if intent is None:
         return _variable(reading)
+    if _SEVERAL.search(reading.rest):
+        several = InputError("this is more than one question", "ask them one by one")
+        return _refused(reading, intent, [], several, workload)
     if intent.answer is None:
         reason, _, command = intent.nearest.partition(": ")
         return _refused(
             reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
         )
-    slot, changes = alternatives(reading), _is_change(reading)
-    unused = _unused(reading, intent, slot, changes)
+    slots, changes = alternatives(reading)[0], _is_change(reading)
+    unused = _unused(reading, intent, slots, changes)
     if unused:
         named = {part.words for part in reading.mentions}
-        if not (changes or slot or named & set(unused)):
+        if not (changes or slots or named & set(unused)):
             answered = _variable(reading)
             if answered.outcome is not None:
                 return answered
         return _refused(reading, intent, unused, None, workload)
     try:
-        outcome = _outcome(reading, intent, slot, changes)
+        outcome = _outcome(reading, intent, bool(slots), changes)
     except AssayError as error:
         return _refused(reading, intent, [], error, workload)
     return AskAnswer(reading, intent.name, outcome, notes=outcome.notes)
@@ -187,23 +200,34 @@ def _workload(reading: Reading) -> str:
 def _intent(reading: Reading, workload: str) -> Intent | None:
     """The first intent that applies; what compares or changes without a word for it is about cost."""
     changes = _is_change(reading)
-    for intent in INTENTS:
-        # A driver's words, such as the price of electricity, are what changes and not what is asked.
-        if changes and intent.name in (
-            "electricity",
-            "pue",
-            "rent",
-            "gpu-price",
-            "gpu-hour",
-            "power",
-            "energy",
+    slots = reading.slots
+    chosen = next(
+        (
+            intent
+            for intent in INTENTS
+            # A driver's words, such as the price of electricity, are what changes, not what is asked.
+            if not (changes and intent.name in _DRIVEN) and applies(intent, reading, workload)
+        ),
+        None,
+    )
+    if chosen is None or chosen.name == "cost":
+        rented = slots & {"offer", "provider", "finance"} and reading.values("finance") in (
+            [],
+            ["rent"],
+        )
+        others = {"model", "tokens", "concurrency", "load"}
+        if (
+            rented
+            and "accelerator" in slots
+            and not (changes or slots & others or alternatives(reading)[0])
         ):
-            continue
-        if applies(intent, reading, workload):
-            return intent
+            # A GPU alone with a way to rent it: its rent.
+            return by_name("rent", workload)
+    if chosen is not None:
+        return chosen
     if changes or "finance" in reading.slots or "offer" in reading.slots:
         return by_name("train-cost" if workload == "training" else "cost", workload)
-    if alternatives(reading):
+    if alternatives(reading)[0]:
         return by_name("training-throughput" if workload == "training" else "throughput", workload)
     if workload == "training" and reading.slots >= {"tokens", "days"}:
         return by_name("gpus", workload)
@@ -221,7 +245,7 @@ def _is_change(reading: Reading) -> bool:
     )
 
 
-def _unused(reading: Reading, intent: Intent, slot: str, changes: bool) -> list[str]:
+def _unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: bool) -> list[str]:
     """Names, numbers and words of the question that the intent does not use."""
     used = intent.slots | ({"factor"} if changes else set())
     if changes and (changed := driver(reading)) is not None:
@@ -232,11 +256,13 @@ def _unused(reading: Reading, intent: Intent, slot: str, changes: bool) -> list[
     # Two values where one is meant, and no comparison over them.
     for several in {part.slot for part in reading.mentions}:
         values = reading.values(several)
-        if len(values) > 1 and several not in (slot, "tuning"):
+        if len(values) > 1 and several not in slots:
             left += [part.words for part in reading.mentions if part.slot == several][1:]
     known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS | _COMPARING_WORDS
     if intent.workload == "serving":
         known |= EXPLAINING
+    if "electricity_price" in reading.slots:
+        known |= _ELECTRICITY_WORDS
     if changes:
         known |= _CHANGE_WORDS
         driven = re.compile(driver_words())
@@ -250,19 +276,27 @@ def _unused(reading: Reading, intent: Intent, slot: str, changes: bool) -> list[
     return list(dict.fromkeys(left))
 
 
-def _outcome(reading: Reading, intent: Intent, slot: str, changes: bool) -> Outcome:
+def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) -> Outcome:
     answer = intent.answer
     assert answer is not None
     if changes:
         return what_if(reading, answer)
-    if slot:
-        return compare(reading, slot, answer, intent.more_is_better)
+    if compares:
+        return compare(
+            reading, answer, more_is_better=intent.more_is_better, same_gpus=intent.name in _PER_GPU
+        )
     if (
         intent.name == "cost"
         and "accelerator" not in reading.slots
         and _CHEAPEST.search(reading.rest)
     ):
-        return cheapest_accelerator(reading, answer)
+        return best_accelerator(reading, answer, more_is_better=False)
+    if (
+        intent.name == "throughput"
+        and "accelerator" not in reading.slots
+        and _FASTEST.search(reading.rest)
+    ):
+        return best_accelerator(reading, answer, more_is_better=True)
     return answer(reading)
 
 
@@ -327,7 +361,8 @@ def _refused(
 
 def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> InputError:
     """The refusal that names the words, with names that are near to them."""
-    suggestions = near(reading.text, words)
+    names = {part.words for part in reading.mentions}
+    suggestions = near(reading.text, [word for word in words if word not in names])
     close = "; ".join(
         f'"{word}": did you mean {" or ".join(names)}?' for word, names in suggestions.items()
     )

@@ -17,6 +17,8 @@ GPUS_OF_A_NODE: Final = 8
 RENT: Final = "econ.rent.price"
 GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
 """Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
+CONCURRENCIES: Final = "1,2,4,8,12,16,24,32,48,64,96,128,160,192,256"
+"""Numbers of requests that are tried under a service level."""
 DEFAULTS: Final = {
     "serving": {"model": "llama-3.1-8b", "accelerator": "h200_sxm"},
     "training": {"model": "llama-3.1-8b", "accelerator": "h100_sxm"},
@@ -117,6 +119,11 @@ def assumptions(reading: Reading, workload: str) -> tuple[str, ...]:
         elif mention.is_short:
             lines.append(f'"{mention.words}" is {mention.value}')
     return tuple(lines)
+
+
+def unsaid_lengths(reading: Reading) -> tuple[str, ...]:
+    """The lengths of the serving scenario, where the question does not say them."""
+    return () if reading.slots & {"prompt", "output", "context"} else ("1,024 tokens in, 256 out",)
 
 
 def _entries(reading: Reading, workload: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from assay.errors import AssayError, InputError
 Answer = Callable[[Reading], Outcome]
 
 COMPARED: Final = (
+    "provider",
     "accelerator",
     "model",
     "format",
@@ -41,45 +42,81 @@ _UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
 """Base units in the slot's unit: a kWh in joules, an hour in seconds."""
 
 
-def alternatives(reading: Reading) -> str:
-    """The slot that a question gives several values of; empty where there is none."""
-    return next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
+def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict[str, Any]]]]:
+    """The slots that a question gives several values of, and each alternative with its values.
+
+    Numbers of GPUs belong to the accelerators that they stand beside: 4 H100 or 2 H200.
+    """
+    counts = [part.value for part in reading.mentions if part.slot == "gpus"]
+    names = [part.value for part in reading.mentions if part.slot == "accelerator"]
+    if len(names) > 1 and len(counts) == len(names) and len(set(counts)) > 1:
+        pairs = zip(counts, names, strict=True)
+        every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
+        return frozenset(("gpus", "accelerator")), every
+    slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
+    if not slot:
+        return frozenset(), []
+    return frozenset((slot,)), [(str(value), {slot: value}) for value in reading.values(slot)]
 
 
-def compare(reading: Reading, slot: str, answer: Answer, more_is_better: bool) -> Outcome:
-    """The same question for each alternative, and the best of them."""
-    names = reading.values(slot)
-    rented = reading.get("finance") == "rent" and not reading.slots & {"provider", "rent"}
-    if slot == "accelerator" and rented and (provider := common_provider(names)) is not None:
+def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus: bool) -> Outcome:
+    """The same question for each alternative, and the best of them.
+
+    `same_gpus` gives all the most GPUs that one of them needs, where the question does not say.
+    """
+    slots, every = alternatives(reading)
+    shared: dict[str, Any] = {}
+    assumed = []
+    rented = reading.get("finance") == "rent" and not reading.slots & {"provider", "rent", "offer"}
+    if "accelerator" in slots and rented:
         # Prices of one comparison are those of one provider.
-        outcome = compare(reading.with_values({"provider": provider}), slot, answer, more_is_better)
-        return replace(outcome, assumed=(f"rented at {provider}, on demand", *outcome.assumed))
-    outcomes: dict[str, Outcome] = {}
-    reasons = {}
-    for name in names:
-        try:
-            outcomes[str(name)] = answer(
-                replace(reading.with_values({slot: name}), points_only=True)
-            )
-        except AssayError as error:
-            reasons[str(name)] = error.message
-    return _best(outcomes, reasons, more_is_better)
+        provider = common_provider(reading.values("accelerator"))
+        shared["provider"] = provider
+        assumed += [f"rented at {provider}, on demand"] if provider else []
+    if slots & {"provider", "offer"}:
+        shared["finance"] = None
+    if same_gpus and not (slots | reading.slots) & {"gpus", "nodes", "tensor"}:
+        layouts = [serving_case(reading.with_values(values)).layout for _, values in every]
+        if len(set(layouts)) > 1:
+            shared["gpus"] = max(tensor * pipeline for tensor, pipeline in layouts)
+            assumed.append(f"{shared['gpus']} GPUs for each")
+    outcome = _each(
+        reading, [(name, {**shared, **values}) for name, values in every], answer, more_is_better
+    )
+    return replace(outcome, assumed=(*assumed, *outcome.assumed))
 
 
-def cheapest_accelerator(reading: Reading, answer: Answer) -> Outcome:
-    """The accelerator with the least of a figure, among those that one provider rents out."""
+def best_accelerator(reading: Reading, answer: Answer, *, more_is_better: bool) -> Outcome:
+    """The best of some accelerators: by cost owned or rented at one provider, else on as many GPUs."""
+    every = [(name, {"accelerator": name}) for name in _TRIED]
+    more: dict[str, Any] = {}
+    of = "owned GPUs"
+    if more_is_better:
+        layouts = [serving_case(reading.with_values(values)).layout for _, values in every]
+        more = {"gpus": max(tensor * pipeline for tensor, pipeline in layouts)}
+        of = f"{more['gpus']} GPUs of each"
+    elif reading.get("finance") != "buy":
+        more = {"provider": _PROVIDER, "finance": None}
+        of = f"GPUs that {_PROVIDER} rents out, at its prices on demand"
+    outcome = _each(
+        reading, [(name, {**values, **more}) for name, values in every], answer, more_is_better
+    )
+    return replace(outcome, assumed=(f"{of}: {', '.join(_TRIED)}", *outcome.assumed))
+
+
+def _each(
+    reading: Reading,
+    every: Sequence[tuple[str, Mapping[str, Any]]],
+    answer: Answer,
+    more_is_better: bool,
+) -> Outcome:
     outcomes, reasons = {}, {}
-    for name in _TRIED:
-        changed = reading.with_values({"accelerator": name, "provider": _PROVIDER})
+    for name, values in every:
         try:
-            outcomes[name] = answer(replace(changed, points_only=True))
+            outcomes[name] = answer(replace(reading.with_values(values), points_only=True))
         except AssayError as error:
             reasons[name] = error.message
-    outcome = _best(outcomes, reasons, more_is_better=False)
-    return replace(
-        outcome,
-        assumed=(f"GPUs that {_PROVIDER} rents out, at its prices on demand", *outcome.assumed),
-    )
+    return _best(outcomes, reasons, more_is_better)
 
 
 def _best(

@@ -11,6 +11,7 @@ from assay.asking.cases import (
     Case,
     accelerator_of,
     assumptions,
+    gpus_of,
     offer_of,
     serving_case,
     training_case,
@@ -57,20 +58,60 @@ def carbon_intensity(reading: Reading) -> Outcome:
     return _of(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
 
 
+def bandwidth(reading: Reading) -> Outcome:
+    """Memory bandwidth of an accelerator."""
+    return _of_accelerator(reading, "gpu.memory.bandwidth")
+
+
+def memory_capacity(reading: Reading) -> Outcome:
+    """Memory of an accelerator."""
+    return _of_accelerator(reading, "gpu.memory.capacity")
+
+
+def power_limit(reading: Reading) -> Outcome:
+    """Board power limit of an accelerator."""
+    return _of_accelerator(reading, "gpu.power.limit")
+
+
+def peak(reading: Reading) -> Outcome:
+    """Peak rate of an accelerator in 16 bits."""
+    return _of_accelerator(reading, "gpu.peak_flops")
+
+
+def layers(reading: Reading) -> Outcome:
+    """Layers of a model."""
+    return _of(serving_case(reading, fits=False), "architecture.layers")
+
+
+def _of_accelerator(reading: Reading, target: str) -> Outcome:
+    return _of(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), target)
+
+
 def gpu_price(reading: Reading) -> Outcome:
     """What a GPU costs to buy."""
     return _of(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), "econ.gpu.price")
 
 
 def rent(reading: Reading) -> Outcome:
-    """What a GPU costs by the hour, at a provider or at the price of its entry."""
+    """What GPUs cost by the hour, or for some days: at a provider, the cheapest, or the usual offer."""
     accelerator = accelerator_of(reading)
-    case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=offer_of(reading))
-    outcome = _of(case, RENT)
+    offer, assumed = offer_of(reading), []
+    known = [kind for kind in offers.offers(accelerator) if kind.terms == "on-demand"]
     usual = offers.usual(accelerator)
-    if case.offer or usual is None:
-        return outcome
-    return Outcome(outcome.text, outcome.result, assumed=(f"its usual offer, {usual.name}",))
+    if not offer and "cheapest" in reading.rest and known:
+        offer = min(known, key=lambda kind: kind.usd_per_hour).name
+        assumed.append(f"{offer}, the cheapest of {', '.join(kind.provider for kind in known)}")
+    elif not offer and usual is not None:
+        assumed.append(f"its usual offer, {usual.name}")
+    case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=offer)
+    outcome = _of(case, RENT)
+    gpus, days = gpus_of(reading) or 1, reading.get("days")
+    if gpus == 1 and days is None:
+        return replace(outcome, assumed=tuple(assumed))
+    hours = 24 * days if days is not None else 1
+    whole = (outcome.result.value or math.nan) * gpus * hours
+    text = f"{whole:,.0f} USD: {gpus:,} x {hours:,.0f} h of {outcome.result.text}"
+    return replace(outcome, text=text, value=whole, unit="USD", assumed=tuple(assumed))
 
 
 def owned_hour(reading: Reading) -> Outcome:

@@ -84,6 +84,8 @@ def _whole_names() -> Iterator[tuple[str, Name]]:
             for spelling in (name, str(data.get("title", name)), *data.get("aliases", ())):
                 yield spelling.rpartition("/")[2], Name(slot, name)
                 yield spelling.removeprefix("NVIDIA ").removeprefix("AMD "), Name(slot, name)
+            if name.startswith("rtx_"):
+                yield name.removeprefix("rtx_"), Name(slot, name)
     for place in dict.fromkeys((*entries.names("grids"), *entries.names("tariffs"))):
         yield place, Name("place", place)
         yield place.removeprefix("us_"), Name("place", place)

@@ -252,6 +252,8 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         + r")?\s*-?\s*(?:outputs?|completions?|answers?|generated|osl|(?:tokens? )?out)\b(?:\s*tokens?)?",
         _tokens,
     ),
+    ("output", r"(?<=generate )" + _K + _TOK, _tokens),
+    ("output", r"(?<=generating )" + _K + _TOK, _tokens),
     (
         "output",
         r"(?:outputs?|osl|answers?|completions?)(?:\s*tokens?)?" + _IS + _K + r"(?:" + _TOK + r")?",
@@ -280,6 +282,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         _K + r"\s*-\s*token(?=\s*(?:conversations?|sequences?|requests?|chats?|sessions?))",
         _tokens,
     ),
+    ("context", r"\b(?:with|of|for)\s+(?P<n>\d+)\s*(?P<m>k)\s*tokens\b", _tokens),
     ("context", r"\bat\s+(?P<n>\d+)\s*(?P<m>k)\b(?:" + _TOK + r")?", _tokens),
     # How many.
     ("tensor", r"(?:tp|tensor[ -]parallel(?:ism)?(?: size| degree)?)" + _IS + _N, _tokens),
@@ -372,7 +375,8 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         _is("buy"),
     ),
     ("finance", r"\b(?:rent|rented|renting|rental|leas(?:e|ed|ing)|in the cloud)\b", _is("rent")),
-    ("tuning", r"\b(?:q?lora)\b(?:\s*adapters?)?", _is("lora")),
+    ("tuning", r"\b(?:q?lora)\b(?:\s*adapters?)?(?:\s*fine[ -]?tun(?:e|ed|es|ing))?", _is("lora")),
+    ("tuning", r"\bfine[ -]?tun(?:e|ed|es|ing)\b[^,.]{0,60}?\bwith q?lora\b", _is("lora")),
     ("tuning", r"\b(?:full )?fine[ -]?tun(?:e|ed|es|ing)\b|\bsft\b", _is("full")),
 )
 

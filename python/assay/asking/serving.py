@@ -1,4 +1,4 @@
-"""Answers about serving: memory, latency, throughput, load, cost and energy of tokens."""
+"""Answers about serving: latency, throughput, load, cost and energy of tokens."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.cases import (
+    CONCURRENCIES,
     Case,
     accelerator_of,
     assumptions,
     gpus_of,
-    is_held,
     layout_of,
-    memory,
     model_of,
     require_place,
     serving_case,
+    unsaid_lengths,
 )
 from assay.asking.commands import Minimize, Result
 from assay.asking.outcome import Outcome
@@ -25,8 +25,7 @@ from assay.asking.reading import Reading
 from assay.errors import InputError
 from assay.plurals import count
 
-CONCURRENCIES: Final = "1,2,4,8,12,16,24,32,48,64,96,128,160,192,256"
-"""Numbers of requests that are tried under a service level."""
+_SHORT: Final = "1,024 tokens in, 128 out"
 LONE_RATE: Final = 0.1
 """Requests per second at which a server is idle but for one request."""
 
@@ -53,12 +52,8 @@ def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
 
 def _workload(reading: Reading) -> tuple[str, ...]:
     """Lengths and requests that the scenario has and the question does not say."""
-    lines = []
-    if not reading.slots & {"prompt", "output", "context"}:
-        lines.append("1,024 tokens in, 256 out")
-    if "concurrency" not in reading.slots:
-        lines.append("64 concurrent requests")
-    return tuple(lines)
+    requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
+    return (*unsaid_lengths(reading), *requests)
 
 
 def throughput(reading: Reading) -> Outcome:
@@ -68,7 +63,11 @@ def throughput(reading: Reading) -> Outcome:
 
 def tpot(reading: Reading) -> Outcome:
     """Time per output token, and what a user sees of it."""
-    return _figure(reading, "serving.time_per_output_token")
+    outcome = _figure(reading, "serving.time_per_output_token")
+    if "user" not in reading.words():
+        return outcome
+    speed = 1e3 / (outcome.result.value or math.nan)
+    return replace(outcome, text=f"{speed:.3g} tokens/s for each user ({outcome.result.text})")
 
 
 def ttft(reading: Reading) -> Outcome:
@@ -91,7 +90,15 @@ def cost(reading: Reading) -> Outcome:
             return _figure(reading, f"econ.cost.per_{kind}_token")
     if reading.slots & {"tpot_limit", "ttft_limit"} and "concurrency" not in reading.slots:
         return _cheapest_within_slo(reading)
-    return _figure(reading, "econ.cost.per_output_token")
+    outcome = _figure(reading.with_values({"tokens": None}), "econ.cost.per_output_token")
+    if (tokens := reading.get("tokens")) is not None:
+        whole = tokens * (outcome.result.value or math.nan)
+        text = f"{whole:,.2f} USD: {tokens:,.0f} output tokens at {outcome.result.text}"
+        return replace(outcome, text=text, value=whole, unit="USD")
+    if "dollar" in reading.words():
+        per_dollar = 1 / (outcome.result.value or math.nan)
+        return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
+    return outcome
 
 
 def _cheapest_within_slo(reading: Reading) -> Outcome:
@@ -105,17 +112,13 @@ def _cheapest_within_slo(reading: Reading) -> Outcome:
     )  # fmt: skip
     result = command.run()
     assumed = (
-        *_lengths(reading),
+        *unsaid_lengths(reading),
         "the cheapest layout and number of requests within the limits",
         *case.assumed,
     )
     return Outcome(
         f"{result.meaning}: {result.text}", result, assumed=assumed, notes=tuple(result.notes)
     )
-
-
-def _lengths(reading: Reading) -> tuple[str, ...]:
-    return tuple(line for line in _workload(reading) if "tokens" in line)
 
 
 def request_cost(reading: Reading) -> Outcome:
@@ -153,103 +156,6 @@ def power(reading: Reading) -> Outcome:
     return _figure(reading, "econ.serving.dc_power")
 
 
-def weights(reading: Reading) -> Outcome:
-    """Bytes of the weights of one copy of the model."""
-    case = serving_case(reading, fits=False)
-    result = case.resolve("serving.weight_memory", intervals=False).run()
-    split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
-    return Outcome(f"weights: {result.text}{split}", result, assumed=_model_only(case))
-
-
-def _model_only(case: Case) -> tuple[str, ...]:
-    """Assumptions without the accelerator, where memory does not depend on it."""
-    return tuple(line for line in case.assumed if not line.startswith("accelerator"))
-
-
-def kv_cache(reading: Reading) -> Outcome:
-    """Bytes of the KV cache: of a token, of a context, or of several requests of it."""
-    if (name := reading.get("format")) is not None and "kv_format" not in reading.slots:
-        reading = reading.with_values({"kv_format": name, "format": None})
-    requests = reading.get("concurrency")
-    if not reading.slots & {"context", "prompt", "output"}:
-        case = serving_case(reading, fits=False)
-        result = case.resolve("serving.kv.bytes_per_token", intervals=False).run()
-        return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
-    case = serving_case(reading.with_values({"concurrency": None}), fits=False)
-    result = case.resolve("serving.kv.request_memory", intervals=False).run()
-    if requests is None or result.value is None:
-        return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
-    whole = requests * result.value
-    text = f"{whole:.4g} {result.unit}: {requests:,} requests of {result.text} each"
-    return Outcome(text, result, assumed=_model_only(case), value=whole, unit=result.unit)
-
-
-def fit(reading: Reading) -> Outcome:
-    """Whether a model fits on the GPUs."""
-    gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
-    result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
-    broken = dict(result.violated)
-    sizes = memory(case)
-    held = is_held(sizes) and not {"serving.fits_memory", "serving.heads_divide"} & broken.keys()
-    machine = f"{gpus} x {accelerator_of(reading)}"
-    share = sizes["serving.weight_memory"] / 1e9
-    if not held:
-        reason = broken.get("serving.heads_divide", f"its weights take {share:.4g} GB of each GPU")
-        return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
-                       assumed=case.assumed, verdict="no")  # fmt: skip
-    requests = math.floor(result.value or 0)
-    text = (
-        f"yes: {model_of(reading)} fits on {machine}; weights take {share:.4g} GB of each, and the "
-        f"KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
-    )
-    return Outcome(text, result, assumed=case.assumed, verdict="yes")
-
-
-def _tokens_of(case: Case) -> float:
-    prompt, output = case.values("serving.prompt", "serving.output")
-    return (prompt or 0) + (output or 0)
-
-
-def fewest_gpus(reading: Reading) -> Outcome:
-    """The fewest GPUs that hold a model."""
-    lone = "concurrency" not in reading.slots
-    case = serving_case(reading.with_values({"gpus": None, "nodes": None}), lone=lone)
-    if not lone:
-        case = replace(
-            case, assign=tuple(text for text in case.assign if "serving.concurrency" not in text)
-        )
-    result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
-    gpus = case.layout[0] * case.layout[1]
-    text = (
-        f"{gpus} x {accelerator_of(reading)}: the fewest of 1, 2, 4, 8, 16, 32 and 64 that hold "
-        f"{model_of(reading)} and a request"
-    )
-    return Outcome(text, result, assumed=case.assumed, value=gpus, unit="GPU")
-
-
-def users(reading: Reading) -> Outcome:
-    """Requests at once: those that the service level allows, or those that the KV cache holds."""
-    if reading.slots & {"tpot_limit", "ttft_limit"}:
-        case = serving_case(reading)
-        command = Minimize(
-            "serving.batch", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
-            case.includes, case.assign, case.variant, case.offer, maximize=True,
-        )  # fmt: skip
-        result = command.run()
-        text = (
-            f"{result.value:,.0f} users at once within the limits, of those tried: {CONCURRENCIES}"
-        )
-        return Outcome(text, result, assumed=(*_lengths(reading), *case.assumed))
-    gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
-    result = case.resolve("serving.kv.max_concurrency", intervals=False).run()
-    if "serving.fits_memory" in dict(result.violated):
-        return fit(reading)
-    text = f"the KV cache holds {math.floor(result.value or 0):,} requests of {_tokens_of(case):,.0f} tokens at once"
-    return Outcome(text, result, assumed=(*_lengths(reading), *case.assumed))
-
-
 def load(reading: Reading, figure: str = "") -> Outcome:
     """Latency at an arrival rate."""
     words = reading.text
@@ -266,7 +172,7 @@ def load(reading: Reading, figure: str = "") -> Outcome:
     result = command.run()
     assumed = list(assumptions(reading, "serving"))
     if not reading.slots & {"prompt", "output", "context"}:
-        assumed.append("1,024 tokens in, 128 out")
+        assumed.append(_SHORT)
     if reading.get("rate") == LONE_RATE:
         assumed.append(f"an idle server: {LONE_RATE:g} requests/s")
     return Outcome(
@@ -302,11 +208,29 @@ def _load_options(reading: Reading) -> tuple[tuple[str, Any], ...]:
     return tuple(options)
 
 
+def _most_within_limits(reading: Reading) -> tuple[Case, Result]:
+    """The goodput of an instance at the best number of requests within its service level."""
+    case = serving_case(reading)
+    if not reading.slots & {"prompt", "output", "context"}:
+        case = case.given(serving__prompt="1024 token", serving__output="128 token")
+    command = Minimize(
+        "serving.goodput", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
+        case.includes, case.assign, case.variant, case.offer, maximize=True,
+    )  # fmt: skip
+    return case, command.run()
+
+
 def capacity(reading: Reading) -> Outcome:
-    """The rate of requests that an instance completes when it is saturated."""
+    """The rate of requests that an instance completes: saturated, or within a service level."""
+    if reading.slots & {"ttft_limit", "tpot_limit"}:
+        case, result = _most_within_limits(reading)
+        lengths = () if reading.slots & {"prompt", "output", "context"} else (_SHORT,)
+        return Outcome(
+            f"{result.meaning}: {result.text}", result, assumed=(*lengths, *case.assumed)
+        )
     case = serving_case(reading.with_values({"concurrency": 256}))
     result = case.resolve("serving.request_rate").run()
-    assumed = (*_lengths(reading), "256 requests at once: saturated", *case.assumed)
+    assumed = (*unsaid_lengths(reading), "256 requests at once: saturated", *case.assumed)
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
 
 
@@ -318,15 +242,9 @@ def replicas(reading: Reading) -> Outcome:
         if reading.slots & {"ttft_limit", "tpot_limit"}
         else ["TTFT within 1 s, TPOT within 50 ms"]
     )
-    case = serving_case(reading)
+    case, result = _most_within_limits(reading)
     if not reading.slots & {"prompt", "output", "context"}:
-        case = case.given(serving__prompt="1024 token", serving__output="128 token")
-        limits.append("1,024 tokens in, 128 out")
-    command = Minimize(
-        "serving.goodput", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
-        case.includes, case.assign, case.variant, case.offer, maximize=True,
-    )  # fmt: skip
-    result = command.run()
+        limits.append(_SHORT)
     each = result.value or math.nan
     instances = math.ceil(float(reading.get("rate")) / each)
     tensor, pipeline = case.layout

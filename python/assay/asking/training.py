@@ -10,6 +10,7 @@ from assay.asking.cases import (
     assumptions,
     gpus_of,
     model_of,
+    offer_of,
     require_place,
     training_case,
 )
@@ -21,9 +22,12 @@ from assay.errors import InputError
 PLACE: Final = "us_virginia"
 TOKENS: Final = 15e12
 """Tokens of a run that a question does not say: what models of today are trained on."""
-_NOT_ESTIMATED: Final = frozenset(
-    ("format", "tuning", "native", "electricity_price", "pue", "rent", "gpu_price")
-)
+_OPTIONS: Final = {
+    "electricity_price": "electricity", "pue": "pue", "gpu_price": "price", "rent": "rent",
+    "tuning": "method",
+}  # fmt: skip
+"""Options of `assay estimate` by the slots that give them."""
+_FORMATS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "f16": "bf16"}
 _SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -39,7 +43,9 @@ def tokens_text(tokens: float) -> str:
     return f"{tokens:.10g}"
 
 
-def _estimate(reading: Reading, target: str, needs: str = "", **more: Any) -> Outcome:
+def _estimate(
+    reading: Reading, target: str, needs: str = "", *, counts_tokens: bool = True
+) -> Outcome:
     """A figure of a training run."""
     assumed = list(assumptions(reading, "training"))
     place, tokens = reading.get("place", PLACE), reading.get("tokens")
@@ -47,19 +53,24 @@ def _estimate(reading: Reading, target: str, needs: str = "", **more: Any) -> Ou
         assumed.append(f"in {PLACE}")
     elif needs:
         require_place(reading, needs)
-    for slot in reading.slots & _NOT_ESTIMATED:
-        words = next(part.words for part in reading.mentions if part.slot == slot)
-        raise InputError(f'assay estimate has no option for "{words}"')
+    if tokens is None and counts_tokens:
+        raise InputError("a run of how many tokens?", 'say so: "... on 15T tokens"')
     if tokens is None:
         tokens = TOKENS
         assumed.append(f"{tokens_text(tokens)} tokens")
-    options = dict(more)
+    options: dict[str, Any] = {
+        option: reading.get(slot) for slot, option in _OPTIONS.items() if slot in reading.slots
+    }
+    if (name := reading.get("format")) is not None:
+        options["format"] = _FORMATS.get(name, name)
+    if offer := offer_of(reading, "training"):
+        options["offer"] = offer
     gpus = gpus_of(reading)
     if gpus is not None:
         options["gpus"] = gpus
     elif (days := reading.get("days")) is not None:
         options["days"] = float(days)
-    elif "days" not in options:
+    else:
         assumed.append("the fewest GPUs that finish in 90 days")
     command = Estimate(
         target, model_of(reading, "training"), accelerator_of(reading, "training"),
@@ -78,7 +89,7 @@ def _estimate(reading: Reading, target: str, needs: str = "", **more: Any) -> Ou
 
 def duration(reading: Reading) -> Outcome:
     """How long a run takes on the GPUs of the question."""
-    return _estimate(reading, "training.time_to_train")
+    return _estimate(reading, "econ.run.duration")
 
 
 def gpus(reading: Reading) -> Outcome:
@@ -102,6 +113,16 @@ def cost(reading: Reading) -> Outcome:
     return _estimate(reading, "econ.run.total_cost", "tariffs")
 
 
+def electricity(reading: Reading) -> Outcome:
+    """Cost of the electricity of a run."""
+    return _estimate(reading, "econ.run.power_cost", "tariffs")
+
+
+def memory(reading: Reading) -> Outcome:
+    """Memory of a GPU in the fastest layout that fits."""
+    return _estimate(reading, "parallelism.memory.total", counts_tokens=False)
+
+
 def energy(reading: Reading) -> Outcome:
     """Energy of a run at the meter."""
     return _estimate(reading, "econ.run.energy")
@@ -114,12 +135,12 @@ def emissions(reading: Reading) -> Outcome:
 
 def mfu(reading: Reading) -> Outcome:
     """Model FLOPs utilization of a run."""
-    return _estimate(reading, "training.mfu")
+    return _estimate(reading, "training.mfu", counts_tokens=False)
 
 
 def throughput(reading: Reading) -> Outcome:
     """Training tokens per second."""
-    return _estimate(reading, "training.tokens_per_second")
+    return _estimate(reading, "training.tokens_per_second", counts_tokens=False)
 
 
 def _figure(reading: Reading, target: str, **values: str) -> Outcome:

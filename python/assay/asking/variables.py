@@ -60,6 +60,9 @@ def answer(reading: Reading, match: VariableMatch) -> Outcome | None:
     """The variable in the scenario of its layer, with the entries that the question names."""
     paths = [f"{_GROUPS[slot]}/{value}" for slot in _GROUPS for value in reading.values(slot)[:1]]
     preset = TRAINING if match.name.startswith(_TRAINED) else SERVING
+    if match.name in built_in.preset(preset).own:
+        # What a scenario assumes is no answer.
+        return None
     case = Case(preset, (*paths, *place_entries(reading.get("place"))))
     result = case.resolve(match.name).run()
     if result.value is None:

@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.79,
-    precision=3.98,
-    name=4.5,
-    kind=1.44,
-    target=1.4,
-    training=-1.9,
-    device=3.23,
-    depth=-0.6,
+    coverage=8.68,
+    precision=4.17,
+    name=4.56,
+    kind=1.45,
+    target=1.41,
+    training=-1.87,
+    device=3.21,
+    depth=-0.58,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 

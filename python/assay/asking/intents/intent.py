@@ -39,12 +39,12 @@ class Intent:
     more_is_better: bool = False
 
 
-MACHINE: Final = "model accelerator gpus nodes node tensor format kv_format native engine"
+MACHINE: Final = "model accelerator gpus nodes tensor format kv_format native engine"
 LENGTHS: Final = "prompt output context concurrency"
 MONEY: Final = "place site provider offer finance electricity_price rent gpu_price pue load"
 SERVED: Final = f"{MACHINE} {LENGTHS}"
 RUN: Final = "model accelerator gpus nodes node days tokens place format tuning native"
-PAID_RUN: Final = f"{RUN} electricity_price pue rent gpu_price"
+PAID_RUN: Final = f"{RUN} electricity_price pue rent gpu_price provider offer finance"
 
 RESOLVE: Final = "assay resolve {} --preset llama3_8b_h200_serving{{entries}}"
 TRAIN: Final = "assay resolve {} --preset llama3_8b_8_h100_training{{entries}}"

@@ -10,9 +10,11 @@ from assay.asking.intents.intent import LATENCY, LOAD, MONEY, RESOLVE, SERVED, I
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="limit",
+        workload="serving",
         cue=(
             r"\blimit(?:s|ed|ing)?\b",
             r"bottleneck",
+            r"\bwhy\b.*\bslow",
             r"bound by",
             r"what bounds",
             r"\bmemory[ -]bound",
@@ -25,7 +27,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=SERVED,
         nearest="assay predict --model {model} --gpu {accelerator}",
         lacks="rate ttft_limit tpot_limit",
-        words="prefill bound decode step batch main factor performance speed throughput",
+        words="prefill bound decode step batch main factor performance speed throughput memory compute why slow",
     ),
     intent(
         name="load",
@@ -56,7 +58,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"max(?:imum)? (?:load|traffic)",
         ),
         answer=serving.capacity,
-        slots=SERVED,
+        slots=f"{SERVED} ttft_limit tpot_limit",
         nearest=RESOLVE.format("serving.request_rate"),
         lacks="rate concurrency",
         words=(
@@ -86,6 +88,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(
             r"\btpot\b",
+            r"(?:tok|toks|tokens?)/s(?:ec)?/user",
+            r"tokens? per second per user",
             r"\bitl\b",
             r"time[ -]per[ -](?:output[ -])?token",
             r"inter[ -]token",
@@ -98,7 +102,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=SERVED,
         nearest=RESOLVE.format("serving.time_per_output_token"),
         lacks="rate",
-        words="output latency ms inter between milliseconds",
+        words="output latency ms inter between milliseconds s user tok toks second each",
     ),
     intent(
         name="request-cost",

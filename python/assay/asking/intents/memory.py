@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts, serving
-from assay.asking.intents.intent import COUNTING, LOAD, RESOLVE, SERVED, Intent, intent
+from assay.asking import facts, memory, serving
+from assay.asking.intents.intent import COUNTING, LOAD, MACHINE, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
+        name="longest-context",
+        workload="serving",
+        cue=(
+            r"how many tokens\b.*\b(?:fit|hold|holds|kv|cache)\b",
+            r"(?:max(?:imum|imal)?|longest|largest|how (?:long|much|large) (?:a )?) ?context",
+        ),
+        answer=memory.longest_context,
+        slots=MACHINE,
+        nearest=RESOLVE.format("serving.kv.capacity"),
+        needs="model",
+        words="max maximum maximal longest largest context window long large tokens fit hold holds kv cache",
+    ),
+    intent(
         name="kv",
         cue=(r"\bkv\b", r"key[ -]value", r"kv[ -]?cache"),
-        answer=serving.kv_cache,
+        answer=memory.kv_cache,
         slots=SERVED,
         nearest=RESOLVE.format("serving.kv.request_memory"),
-        words="cache big large gb gib bytes mb kb vram needed context",
+        words="cache big large gb gib bytes mb kb vram needed context memory request each",
     ),
     intent(
         name="weights",
@@ -26,12 +39,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:memory|vram) (?:for|of|does|do|is|needed)",
             r"how much (?:vram|memory)",
         ),
-        answer=serving.weights,
+        answer=memory.weights,
         slots="model format native gpus tensor accelerator",
         nearest=RESOLVE.format("serving.weight_memory"),
         needs="model",
         lacks="concurrency context prompt",
-        words="vram gb gib big large bytes alone load disk ram",
+        words="vram gb gib big large bytes alone load disk ram memory",
     ),
     intent(
         name="parameters",
@@ -45,15 +58,15 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="users",
         cue=(
-            r"how many .*\b(?:users?|requests?|conversations?|sessions?|sequences?|chats?|customers?"
-            r"|streams?|people)\b",
+            r"how many .*\b(?:users?|requests?(?! ?(?:per|a|/) ?s)|conversations?|sessions?|sequences?|chats?"
+            r"|customers?|streams?|people)\b",
             r"concurrent",
             r"concurrency",
             r"users? at once",
             r"max(?:imum)? batch",
             r"largest batch",
         ),
-        answer=serving.users,
+        answer=memory.users,
         slots=f"{SERVED} ttft_limit tpot_limit",
         nearest=RESOLVE.format("serving.kv.max_concurrency"),
         lacks="rate",
@@ -89,32 +102,35 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(
             r"\b(?:min|minimum|minimal|fewest|smallest|least)\b",
-            r"how many (?:gpus|cards|\ue001+)s?\b",
+            r"tensor[ -]parallel(?:ism)? (?:size|degree)",
+            r"what tp\b",
+            r"how many (?:gpus|cards|\ue001+)",
         ),
-        answer=serving.fewest_gpus,
+        answer=memory.fewest_gpus,
         slots=SERVED,
         nearest=RESOLVE.format("serving.kv.max_concurrency"),
         needs="model",
         lacks="rate gpus tokens",
-        words="hold holds fit fits load loads host nodes required",
+        words="hold holds fit fits load loads host nodes required memory tensor parallel parallelism size degree tp",
     ),
     intent(
         name="fit",
         workload="serving",
         cue=(
             r"\bfits?\b",
+            r"^can\b.*\b(?:run|hold|serve|load|host)\b",
             r"can (?:i|we|you|it|one) (?:run|load|serve|host|use|deploy)",
             r"enough\b",
             r"big enough",
             r"possible to (?:run|load|serve)",
             r"\boom\b",
             r"out of memory",
-            r"\bdo(?:es)? .* (?:run|work) on",
+            r"^(?!.*\bhow\b).*\bdo(?:es)? .* (?:run|work) on",
             r"\bis .* able to (?:run|hold)",
             r"\bhold\b",
             r"will .* run on",
         ),
-        answer=serving.fit,
+        answer=memory.fit,
         slots=SERVED,
         nearest=(
             "assay resolve serving.kv.max_concurrency --constraints --preset "
@@ -122,6 +138,6 @@ INTENTS: Final[tuple[Intent, ...]] = (
         ),
         needs="model",
         lacks="rate tokens",
-        words="big fits load work works able hold holds vram gb run",
+        words="big fits load work works able hold holds vram gb run memory",
     ),
 )

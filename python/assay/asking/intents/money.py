@@ -10,24 +10,27 @@ from assay.asking.intents.intent import COST, LATENCY, MONEY, RESOLVE, SERVED, I
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="rent",
-        cue=(*COST, r"\brent", r"hourly", r"how much"),
+        cue=(*COST, r"hourly", r"(?:which|what) (?:cloud|provider)", r"\bcharges?\b"),
         answer=facts.rent,
-        slots="accelerator provider finance",
+        slots="accelerator provider finance offer gpus nodes days",
         nearest=RESOLVE.format("econ.rent.price"),
         needs="accelerator",
         lacks="model tokens load factor rent concurrency electricity_price pue place",
-        words="hourly charge charges cloud",
+        words="hourly charge charges cloud provider clouds providers",
     ),
     intent(
         name="cost",
         workload="serving",
-        cue=(*COST, r"how much", r"should i"),
+        cue=(
+            *COST,
+            r"should i",
+            r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
+        ),
         answer=serving.cost,
-        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit",
+        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
-            "output input cached million pay hourly per user electricity power effect run m "
-            "month spot serving cloud instances"
+            "output input cached million billion pay per dollar m month monthly cloud buy should"
         ),
     ),
     intent(

@@ -1,0 +1,145 @@
+"""Answers about the memory of serving: weights, KV cache, what fits, and how many users."""
+
+from __future__ import annotations
+
+import math
+
+from assay.asking.cases import (
+    CONCURRENCIES,
+    Case,
+    accelerator_of,
+    gpus_of,
+    is_held,
+    memory,
+    model_of,
+    serving_case,
+    unsaid_lengths,
+)
+from assay.asking.commands import Minimize
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.catalog import models
+from assay.plurals import count
+
+
+def weights(reading: Reading) -> Outcome:
+    """Bytes of the weights of one copy of the model."""
+    case = serving_case(reading, fits=False)
+    result = case.resolve("serving.weight_memory", intervals=False).run()
+    split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
+    return Outcome(f"weights: {result.text}{split}", result, assumed=_model_only(case))
+
+
+def _model_only(case: Case) -> tuple[str, ...]:
+    """Assumptions without the accelerator, where memory does not depend on it."""
+    return tuple(line for line in case.assumed if not line.startswith("accelerator"))
+
+
+def kv_cache(reading: Reading) -> Outcome:
+    """Bytes of the KV cache: of a token, of a context, or of several requests of it."""
+    if (name := reading.get("format")) is not None and "kv_format" not in reading.slots:
+        reading = reading.with_values({"kv_format": name, "format": None})
+    requests = reading.get("concurrency")
+    if not reading.slots & {"context", "prompt", "output"}:
+        case = serving_case(reading, fits=False)
+        result = case.resolve("serving.kv.bytes_per_token", intervals=False).run()
+        return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
+    case = serving_case(reading.with_values({"concurrency": None}), fits=False)
+    result = case.resolve("serving.kv.request_memory", intervals=False).run()
+    if requests is None or result.value is None:
+        return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
+    whole = requests * result.value
+    text = f"{whole:.4g} {result.unit}: {requests:,} requests of {result.text} each"
+    return Outcome(text, result, assumed=_model_only(case), value=whole, unit=result.unit)
+
+
+def fit(reading: Reading) -> Outcome:
+    """Whether a model fits on the GPUs."""
+    gpus = gpus_of(reading) or 1
+    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
+    broken = dict(result.violated)
+    sizes = memory(case)
+    held = is_held(sizes) and not {"serving.fits_memory", "serving.heads_divide"} & broken.keys()
+    machine = f"{gpus} x {accelerator_of(reading)}"
+    share = sizes["serving.weight_memory"] / 1e9
+    if not held:
+        request = sizes["serving.one_request_memory"] / 1e9
+        reason = broken.get(
+            "serving.heads_divide",
+            f"its weights take {share:.4g} GB of each GPU, a request of {_tokens_of(case):,.0f} "
+            f"tokens {request:.3g} GB",
+        )
+        return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
+                       assumed=case.assumed, verdict="no")  # fmt: skip
+    requests = math.floor(result.value or 0)
+    text = (
+        f"yes: {model_of(reading)} fits on {machine}; weights take {share:.4g} GB of each, and the "
+        f"KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
+    )
+    return Outcome(text, result, assumed=case.assumed, verdict="yes")
+
+
+def _tokens_of(case: Case) -> float:
+    prompt, output = case.values("serving.prompt", "serving.output")
+    return (prompt or 0) + (output or 0)
+
+
+def fewest_gpus(reading: Reading) -> Outcome:
+    """The fewest GPUs that hold a model."""
+    requests = reading.get("concurrency")
+    reading = reading.with_values({"gpus": None, "nodes": None, "concurrency": None})
+    case = serving_case(reading, lone=True)
+    result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
+    each = case.layout[0] * case.layout[1]
+    machine = accelerator_of(reading)
+    if requests is None:
+        text = (
+            f"{each} x {machine}: the fewest of 1, 2, 4, 8, 16, 32 and 64 that hold "
+            f"{model_of(reading)} and a request"
+        )
+        return Outcome(text, result, assumed=case.assumed, value=each, unit="GPU")
+    held = math.floor(result.value or 0)
+    instances = math.ceil(requests / max(held, 1))
+    gpus = instances * each
+    text = (
+        f"{gpus:,} x {machine}: {count(instances, 'instance')} of {each}, whose KV cache holds "
+        f"{held:,} requests of {_tokens_of(case):,.0f} tokens each"
+    )
+    assumed = (*unsaid_lengths(reading), "by memory, without a limit of latency", *case.assumed)
+    return Outcome(text, result, assumed=assumed, value=gpus, unit="GPU")
+
+
+def users(reading: Reading) -> Outcome:
+    """Requests at once: those that the service level allows, or those that the KV cache holds."""
+    if reading.slots & {"tpot_limit", "ttft_limit"}:
+        case = serving_case(reading)
+        command = Minimize(
+            "serving.batch", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
+            case.includes, case.assign, case.variant, case.offer, maximize=True,
+        )  # fmt: skip
+        result = command.run()
+        text = (
+            f"{result.value:,.0f} users at once within the limits, of those tried: {CONCURRENCIES}"
+        )
+        return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
+    gpus = gpus_of(reading) or 1
+    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    result = case.resolve("serving.kv.max_concurrency", intervals=False).run()
+    if "serving.fits_memory" in dict(result.violated):
+        return fit(reading)
+    text = f"the KV cache holds {math.floor(result.value or 0):,} requests of {_tokens_of(case):,.0f} tokens at once"
+    return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
+
+
+def longest_context(reading: Reading) -> Outcome:
+    """Tokens that the KV cache holds: the context of a lone request, if the model takes it."""
+    gpus = gpus_of(reading) or 1
+    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    result = case.resolve("serving.kv.capacity", intervals=False).run()
+    if "serving.fits_memory" in dict(result.violated):
+        return fit(reading)
+    context = models.find(model_of(reading)).context
+    limit = f"; the model takes {context:,}" if context else ""
+    text = f"the KV cache holds {result.value:,.0f} tokens{limit}"
+    return Outcome(text, result, assumed=case.assumed)
