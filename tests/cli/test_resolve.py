@@ -108,7 +108,7 @@ def test_missing_inputs_as_json(cli: Any) -> None:
 def test_violated_constraint_fails_only_with_option(cli: Any, toy: Any) -> None:
     over = ("toy.share", "--set", "toy.load=15 W", "--set", "toy.limit=10 W")
     lenient = cli("resolve", *over)
-    assert (lenient.code, lenient.out) == (0, f"toy.share = 1.5\n{VIOLATED.format(15)}")
+    assert (lenient.code, lenient.out) == (0, f"{VIOLATED.format(15)}toy.share = 1.5\n")
     assert lenient.err == ""
     strict = cli("resolve", *over, "--fail-on-violated-constraints")
     assert (strict.code, strict.out) == (1, lenient.out)
@@ -143,12 +143,12 @@ def test_switch_of_an_approximation_is_noted(cli: Any, toy: Any) -> None:
     hot = ("toy.heat", "--set", "toy.load=30 W", "--set", "toy.limit=10 W")
     chosen = ("--variant", "toy.heat=heat.linear")
     switched = cli("resolve", *hot, *chosen)
-    assert switched.out == f"toy.heat = 45 K\n{VIOLATED.format(30)}"
+    assert switched.out == f"{VIOLATED.format(30)}toy.heat = 45 K\n"
     assert (
         "note: toy.heat uses toy.heat.square: toy.heat.linear needs toy.share < 2" in switched.err
     )
     without_switch = cli("resolve", *hot, *chosen, "--no-switch")
-    assert without_switch.out == f"toy.heat = 30 K\n{VIOLATED.format(30)}"
+    assert without_switch.out == f"{VIOLATED.format(30)}toy.heat = 30 K\n"
     assert "note: toy.heat.linear is used where it is not valid" in without_switch.err
     assert cli("resolve", *hot, *chosen, "--json").data["switches"] == [
         {

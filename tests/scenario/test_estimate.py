@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
-from assay.errors import InputError, UnknownNameError
+from assay.errors import AssayError, InputError, UnknownNameError
 from assay.scenario import built_in
 from assay.scenario.estimate import BASES, Estimate, estimate, read_place, read_tokens
 from assay.scenario.includes import include
@@ -204,3 +205,24 @@ def test_layers_that_do_not_divide_make_uneven_stages() -> None:
     assert 0.35 < found.utilization < 0.55
     [bubble] = [share for what, share in found.losses.items() if what.startswith("pipeline")]
     assert bubble > 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"serving": True, "gpus": 8}, "gpus: expected a training job"),
+        ({"serving": True, "days": 8.0}, "days: expected a training job"),
+        ({"serving": True, "method": "lora"}, "method: expected a training job"),
+        ({"rank": 8}, "rank: expected --method lora"),
+        ({"method": "magic"}, 'unknown method "magic"'),
+        ({"format": "fp7"}, 'unknown format of training "fp7"'),
+    ],
+)
+def test_options_that_would_not_be_used_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(AssayError, match=said):
+        ask_estimate("llama-3.1-8b", "h100_sxm", "1T", "texas", **options)
+
+
+def test_gpus_that_are_not_in_time_are_said() -> None:
+    answer = ask_estimate("llama-3.1-8b", "h100_sxm", "1T", "texas", gpus=24, days=10)
+    assert any("more than the 10 asked for" in note for note in answer.notes)

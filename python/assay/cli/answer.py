@@ -75,8 +75,9 @@ def resolve_command(
     resolution = answer.resolution
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield answer_line(resolution)
+        # What cannot run is said before what it would take.
         yield from violation_lines(resolution.constraints, canvas)
+        yield answer_line(resolution)
         if resolution.missing:
             yield ""
             yield from missing_table(resolution.missing, canvas, in_full=missing)

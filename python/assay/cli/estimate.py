@@ -9,9 +9,8 @@ from assay.cli.output import Canvas, Line, Part, Report, report_of, table, worki
 from assay.cli.scenarios import report_lines
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
-from assay.scenario.estimate import MAX_DAYS, Estimate
+from assay.scenario.estimate import Estimate
 from assay.scenario.questions.estimating import Tariffs, estimate
-from assay.scenario.workloads import DEFAULT_RANK
 
 
 def estimate_command(
@@ -25,7 +24,9 @@ def estimate_command(
     gpus: Annotated[
         int | None, option("--gpus N", "GPUs of the training job; else searched for.")
     ] = None,
-    days: Annotated[float, option("--days DAYS", "Longest acceptable time to train.")] = MAX_DAYS,
+    days: Annotated[
+        float | None, option("--days DAYS", "Longest acceptable time to train; 90 if not given.")
+    ] = None,
     method: Annotated[
         str,
         option(
@@ -33,7 +34,9 @@ def estimate_command(
             "pretraining, full (fine-tuning of all weights) or lora (of adapters).",
         ),
     ] = "pretraining",
-    rank: Annotated[int, option("--rank N", "Rank of the adapters of LoRA.")] = DEFAULT_RANK,
+    rank: Annotated[
+        int | None, option("--rank N", "Rank of the adapters of LoRA; 16 if not given.")
+    ] = None,
     number_format: Annotated[
         str | None,
         option(

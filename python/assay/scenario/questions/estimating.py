@@ -52,9 +52,9 @@ def estimate(
     *,
     serving: bool = False,
     gpus: int | None = None,
-    days: float = MAX_DAYS,
+    days: float | None = None,
     method: str = "pretraining",
-    rank: int = DEFAULT_RANK,
+    rank: int | None = None,
     format: str | None = None,
     assign: Sequence[str] | Mapping[str, str] | None = None,
     offer: str | None = None,
@@ -70,14 +70,27 @@ def estimate(
     """
     if gpus is not None and not 1 <= gpus <= 10_000_000:
         raise InputError(f"gpus: expected 1 to 10,000,000, got {gpus}")
-    if not 0 < days < 1e5:
+    if days is not None and not 0 < days < 1e5:
         raise InputError(f"days: expected a number above 0, got {days:g}")
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
-    if not 1 <= rank <= 65_536:
+    if rank is not None and not 1 <= rank <= 65_536:
         raise InputError(f"rank: expected 1 to 65,536, got {rank}")
-    if serving and method != "pretraining":
-        raise InputError(f"method {method}: expected training, got --serving")
+    if rank is not None and method != "lora":
+        raise InputError(
+            f"rank: expected --method lora, got {method}", "other methods train all weights"
+        )
+    trains_only = {
+        "gpus": gpus,
+        "days": days,
+        "method": None if method == "pretraining" else method,
+    }
+    for name, value in trains_only.items():
+        if serving and value is not None:
+            raise InputError(
+                f"{name}: expected a training job, got --serving",
+                "--set serving.tensor=N gives the GPUs of a deployment",
+            )
     workload = "serving" if serving else "training"
     given = {**_stated(tariffs), **read_pairs("--set", 'name="value unit"', assign)}
     estimated = estimate_workload(
@@ -85,15 +98,33 @@ def estimate(
         workload,
         (model, accelerator, tokens, where),
         gpus=gpus,
-        days=days,
-        method=Method(method, rank if method == "lora" else 0, format and format.lower()),
+        days=MAX_DAYS if days is None else days,
+        method=Method(
+            method, (rank or DEFAULT_RANK) if method == "lora" else 0, format and format.lower()
+        ),
         given=given,
         offer=offer,
     )
     problem = target_problem(
         estimated.report.targets, fail_on_violated=fail_on_violated, allow_conflicts=False
     )
-    return EstimateAnswer(estimated, problem=problem, notes=_notes(estimated))
+    late = _late(estimated, gpus, days)
+    return EstimateAnswer(estimated, problem=problem, notes=[*late, *_notes(estimated)])
+
+
+def _late(estimated: Estimate, gpus: int | None, days: float | None) -> list[str]:
+    """That the GPUs asked for take longer than the days asked for."""
+    if gpus is None or days is None:
+        return []
+    taken = estimated.preset.registry.resolve(
+        "econ.run.duration", estimated.preset.exact_inputs, estimated.preset.variants,
+        intervals=False,
+    ).require_value() / 86400  # fmt: skip
+    if taken <= days:
+        return []
+    return [
+        f"{gpus:,} GPUs take {taken:.3g} days with interruptions, more than the {days:g} asked for"
+    ]
 
 
 def _stated(tariffs: Tariffs) -> dict[str, str]:
