@@ -10,11 +10,13 @@ import numpy as np
 from assay.errors import DTypeError, ShapeError
 from assay.runtime import dtypes, numpy_kernels, transfer
 from assay.runtime.array import Array
-from assay.runtime.dtypes import FLOATING, DType
-from assay.runtime.hardware import Device, device as find_device
+from assay.runtime.dtypes import FLOATING
+from assay.runtime.hardware import device as find_device
 from assay.runtime.layout import normalize_axes, normalize_axis
+from assay.xp.creation import Type, Where
 
 Norm = Literal["backward", "ortho", "forward"]
+Extents = Sequence[int] | None
 _NORMS = ("backward", "ortho", "forward")
 
 
@@ -50,12 +52,7 @@ def _one(
 
 
 def _several(
-    operation: str,
-    x: Array,
-    s: Sequence[int] | None,
-    axes: Sequence[int] | None,
-    norm: Norm,
-    kinds: tuple[str, ...],
+    operation: str, x: Array, s: Extents, axes: Extents, norm: Norm, kinds: tuple[str, ...]
 ) -> Array:
     dims: tuple[int, ...] | None = None
     if axes is not None:
@@ -76,25 +73,13 @@ def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     return _one("ifft", x, n, axis, norm, FLOATING)
 
 
-def fftn(
-    x: Array,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Array:
+def fftn(x: Array, /, *, s: Extents = None, axes: Extents = None, norm: Norm = "backward") -> Array:
     """The transform along several axes."""
     return _several("fftn", x, s, axes, norm, FLOATING)
 
 
 def ifftn(
-    x: Array,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: Array, /, *, s: Extents = None, axes: Extents = None, norm: Norm = "backward"
 ) -> Array:
     """The inverse transform along several axes."""
     return _several("ifftn", x, s, axes, norm, FLOATING)
@@ -111,24 +96,14 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
 
 
 def rfftn(
-    x: Array,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: Array, /, *, s: Extents = None, axes: Extents = None, norm: Norm = "backward"
 ) -> Array:
     """The transform of real input along several axes."""
     return _several("rfftn", x, s, axes, norm, ("float",))
 
 
 def irfftn(
-    x: Array,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: Array, /, *, s: Extents = None, axes: Extents = None, norm: Norm = "backward"
 ) -> Array:
     """The inverse of `rfftn`."""
     return _several("irfftn", x, s, axes, norm, ("complex",))
@@ -145,12 +120,7 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
 
 
 def _frequencies(
-    operation: str,
-    values: Callable[..., Any],
-    n: int,
-    d: float,
-    dtype: DType | str | None,
-    device: Device | str | None,
+    operation: str, values: Callable[..., Any], n: int, d: float, dtype: Type, device: Where
 ) -> Array:
     if n < 1:
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
@@ -159,26 +129,12 @@ def _frequencies(
     return transfer.store(operation, find_device(device), values(n, d), result_dtype)
 
 
-def fftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DType | str | None = None,
-    device: Device | str | None = None,
-) -> Array:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Type = None, device: Where = None) -> Array:
     """The sample frequencies of `fft` for `n` points with spacing `d`."""
     return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
 
 
-def rfftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DType | str | None = None,
-    device: Device | str | None = None,
-) -> Array:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Type = None, device: Where = None) -> Array:
     """The sample frequencies of `rfft` for `n` points with spacing `d`."""
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
