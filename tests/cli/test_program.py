@@ -184,4 +184,5 @@ def test_every_option_states_its_name(root: Path) -> None:
                 checked += 1
                 if not isinstance(names, ast.Constant) or not str(names.value).startswith("--"):
                     unnamed.append(f"{path.name}:{call.lineno}")
-    assert unnamed == [] and checked > 200
+    assert unnamed == []
+    assert checked > 200
