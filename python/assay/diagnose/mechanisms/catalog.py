@@ -28,7 +28,7 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = (
     batching.EXPERT_IMBALANCE,
     batching.PREFILL_INTERFERENCE,
     machine.THROTTLING,
-    machine.NOISY_NEIGHBOR,
+    machine.OTHER_PROGRAMS,
     host.CPU_STARVATION,
     batching.PREEMPTION,
     batching.FRAGMENTATION,

@@ -40,7 +40,7 @@ THROTTLING = Mechanism(
 )
 
 
-def _find_noisy_neighbor(view: MechanismView) -> Finding:
+def _find_other_programs(view: MechanismView) -> Finding:
     """Time in which the trace shows another process; else steps with another one active."""
     queued = view.of_terms("queueing")
     if queued.any():
@@ -53,10 +53,10 @@ def _find_noisy_neighbor(view: MechanismView) -> Finding:
     return states.contrast(view, others, took, "another process on the GPU")
 
 
-NOISY_NEIGHBOR = Mechanism(
+OTHER_PROGRAMS = Mechanism(
     "noisy neighbor",
     "another process takes SMs, cache and bandwidth, or time slices of the GPU",
     "kernels of other processes in the trace, or processes on the GPU in telemetry",
     "give the workload a GPU, a MIG instance or an MPS share of its own",
-    _find_noisy_neighbor,
+    _find_other_programs,
 )
