@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use assay_trace::kineto::{self, Facts, Late, Options};
 use assay_trace::{Batch, Kind, ShardWriter, TraceError, TraceTable};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{IntoPyDict, PyCapsule, PyDict};
 
 use crate::arrow_stream::ArrowArrayStream;
 use crate::runtime::errors;
+use crate::runtime::records::dictionary;
 
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -125,20 +126,10 @@ fn options(args: bool, kinds: Option<Vec<String>>) -> PyResult<Options> {
 }
 
 fn facts_dict<'py>(py: Python<'py>, facts: Facts) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    let described = PyDict::new(py);
-    for (name, value) in facts.described {
-        described.set_item(name, value)?;
-    }
-    dict.set_item("described", described)?;
-    dict.set_item("processes", facts.processes)?;
-    dict.set_item("descriptions", facts.descriptions)?;
-    dict.set_item("base_ns", facts.base_ns)?;
-    dict.set_item("rank", facts.rank)?;
-    dict.set_item("sums", facts.sums)?;
-    dict.set_item("flows", facts.flows)?;
-    dict.set_item("repairs", facts.repairs)?;
-    dict.set_item("degradations", facts.degradations)?;
+    let dict = dictionary!(
+        py, facts: processes, descriptions, base_ns, rank, sums, flows, repairs, degradations
+    )?;
+    dict.set_item("described", facts.described.into_iter().into_py_dict(py)?)?;
     Ok(dict)
 }
 

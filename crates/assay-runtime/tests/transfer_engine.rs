@@ -393,10 +393,6 @@ fn transfers_wait_for_events() {
     world.assert_idle();
 }
 
-fn stream(device: &SimBackend) -> StreamId {
-    device.create_stream(StreamPriority::Normal).expect("sound")
-}
-
 #[test]
 fn cancel_drops_unstarted_chunks_and_completes_those_in_flight() {
     let world = world(MB, 2);

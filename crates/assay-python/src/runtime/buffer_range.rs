@@ -16,7 +16,11 @@ pub(super) struct BufferRange<'a> {
     pub offset: u64,
 }
 
-impl BufferRange<'_> {
+impl<'a> BufferRange<'a> {
+    pub fn new(buffer: &'a Memory, offset: u64) -> Self {
+        BufferRange { buffer, offset }
+    }
+
     /// The address of `bytes` bytes, in a pool of this runtime; the buffer must be pinned.
     pub fn address(
         &self,

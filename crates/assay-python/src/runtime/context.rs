@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_cuda::device::CudaOptions;
-use assay_runtime::backend::{Address, DeviceKind, Space};
+use assay_runtime::backend::{Address, DeviceKind, Space, StreamId};
 use assay_runtime::memory::TenantId;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -251,9 +251,7 @@ impl PyContext {
         bytes: u64,
         flops: f64,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
+        self.queue(py, name, &stream, |stream| {
             let call = HostCall {
                 name,
                 function,
@@ -321,9 +319,7 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
         flops: f64,
     ) -> PyResult<()> {
-        guarded(label, || {
-            self.runtime.begin(py, label)?;
-            let stream = stream.on(&self.runtime, label)?;
+        self.queue(py, label, &stream, |stream| {
             let call = ElementwiseCall {
                 label: label.into(),
                 expression,
@@ -347,13 +343,8 @@ impl PyContext {
         bytes: u64,
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
-            let part = BufferRange {
-                buffer: &buffer,
-                offset,
-            };
+        self.queue(py, name, &stream, |stream| {
+            let part = BufferRange::new(&buffer, offset);
             stream_operations::fill(py, &self.runtime, name, part, (value, bytes), stream)
         })
     }
@@ -371,13 +362,8 @@ impl PyContext {
         after: Vec<Py<Memory>>,
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
-            let slot = BufferRange {
-                buffer: &buffer,
-                offset,
-            };
+        self.queue(py, name, &stream, |stream| {
+            let slot = BufferRange::new(&buffer, offset);
             stream_operations::delay(py, &self.runtime, name, slot, &after, stream)
         })
     }
@@ -398,17 +384,9 @@ impl PyContext {
         bytes: u64,
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
-            let source = BufferRange {
-                buffer: &source,
-                offset: source_offset,
-            };
-            let destination = BufferRange {
-                buffer: &destination,
-                offset: destination_offset,
-            };
+        self.queue(py, name, &stream, |stream| {
+            let source = BufferRange::new(&source, source_offset);
+            let destination = BufferRange::new(&destination, destination_offset);
             let parts = (source, destination);
             stream_operations::copy(py, &self.runtime, name, parts, bytes, stream)
         })
@@ -426,13 +404,8 @@ impl PyContext {
         offset: u64,
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
-            let part = BufferRange {
-                buffer: &buffer,
-                offset,
-            };
+        self.queue(py, name, &stream, |stream| {
+            let part = BufferRange::new(&buffer, offset);
             transfer::upload(py, &self.runtime, name, source, part, stream)
         })
     }
@@ -449,13 +422,8 @@ impl PyContext {
         into: &Bound<'_, PyAny>,
         stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
-        guarded(name, || {
-            self.runtime.begin(py, name)?;
-            let stream = stream.on(&self.runtime, name)?;
-            let part = BufferRange {
-                buffer: &buffer,
-                offset,
-            };
+        self.queue(py, name, &stream, |stream| {
+            let part = BufferRange::new(&buffer, offset);
             transfer::download(py, &self.runtime, name, part, into, stream)
         })
     }
@@ -501,6 +469,20 @@ impl PyContext {
 }
 
 impl PyContext {
+    /// Begins an operation on a stream of this device.
+    fn queue(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        stream: &PyStream,
+        operation: impl FnOnce(StreamId) -> PyResult<()>,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.runtime.begin(py, name)?;
+            operation(stream.on(&self.runtime, name)?)
+        })
+    }
+
     /// Polls finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
         self.runtime.begin(py, "records")?;

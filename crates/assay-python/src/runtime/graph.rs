@@ -125,10 +125,7 @@ impl PyGraph {
             let live = self.live(operation)?;
             let streams = streams.iter().map(|stream| stream.on(runtime, operation));
             let streams: Vec<StreamId> = streams.collect::<PyResult<_>>()?;
-            let slots = BufferRange {
-                buffer: &slots,
-                offset: 0,
-            };
+            let slots = BufferRange::new(&slots, 0);
             let last = nodes.iter().map(|(_, slot)| u64::from(*slot) + 1).max();
             let bytes = DELAY_SLOT_BYTES * last.unwrap_or(0);
             // Exported from here on, so that its address stays.

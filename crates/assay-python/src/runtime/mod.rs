@@ -33,7 +33,7 @@ mod notices;
 mod operation_calls;
 mod operators;
 mod panic_guard;
-mod records;
+pub(crate) mod records;
 mod reentrancy;
 mod replay_log;
 mod residency;

@@ -240,7 +240,7 @@ impl PyMemory {
             buffer.alive(operation)?;
             return Ok(None);
         }
-        match (BufferRange { buffer, offset }).address(&self.runtime, operation, bytes)? {
+        match BufferRange::new(buffer, offset).address(&self.runtime, operation, bytes)? {
             Address::Host(pointer) => Ok(Some(pointer)),
             Address::Device(_) => Err(errors::invalid(&format!(
                 "{operation}: expected pinned memory, got memory of the device"

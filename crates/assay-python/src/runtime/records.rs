@@ -40,67 +40,41 @@ pub(super) fn record(record: &WorkRecord) -> RecordTuple {
     )
 }
 
+/// The fields of a structure as a dictionary.
+macro_rules! dictionary {
+    ($py:ident, $fields:ident: $($name:ident),+ $(,)?) => {{
+        let dictionary = pyo3::types::PyDict::new($py);
+        $(dictionary.set_item(stringify!($name), &$fields.$name)?;)+
+        Ok::<_, pyo3::PyErr>(dictionary)
+    }};
+}
+pub(crate) use dictionary;
+
 pub(super) fn totals(py: Python<'_>, totals: RecordTotals) -> PyResult<Bound<'_, PyDict>> {
-    let sums = PyDict::new(py);
-    sums.set_item("launches", totals.launches)?;
-    sums.set_item("copies", totals.copies)?;
-    sums.set_item("copied_bytes", totals.copied_bytes)?;
-    sums.set_item("fills", totals.fills)?;
-    sums.set_item("graphs", totals.graphs)?;
-    sums.set_item("allocations", totals.allocations)?;
-    sums.set_item("allocated_bytes", totals.allocated_bytes)?;
-    sums.set_item("frees", totals.frees)?;
-    sums.set_item("failures", totals.failures)?;
-    sums.set_item("flops", totals.flops)?;
-    Ok(sums)
+    dictionary!(
+        py, totals: launches, copies, copied_bytes, fills, graphs, allocations, allocated_bytes,
+        frees, failures, flops
+    )
 }
 
 pub(super) fn statistics(py: Python<'_>, pool: PoolStatistics) -> PyResult<Bound<'_, PyDict>> {
-    let counters = PyDict::new(py);
-    let figures = [
-        ("allocations", pool.allocations),
-        ("deallocations", pool.deallocations),
-        ("failures", pool.failures),
-        ("allocated_bytes", pool.allocated_bytes),
-        ("peak_allocated_bytes", pool.peak_allocated_bytes),
-        ("requested_bytes", pool.requested_bytes),
-        ("held_bytes", pool.held_bytes),
-        ("peak_held_bytes", pool.peak_held_bytes),
-        ("slabs_allocated", pool.slabs_allocated),
-        ("slabs_released", pool.slabs_released),
-        ("splits", pool.splits),
-        ("coalesces", pool.coalesces),
-        ("recorded_events", pool.recorded_events),
-        ("completed_events", pool.completed_events),
-        ("stream_waits", pool.stream_waits),
-        ("host_waits", pool.host_waits),
-        ("refused_deallocations", pool.refused_deallocations),
-    ];
-    for (name, value) in figures {
-        counters.set_item(name, value)?;
-    }
-    Ok(counters)
+    dictionary!(
+        py, pool: allocations, deallocations, failures, allocated_bytes, peak_allocated_bytes,
+        requested_bytes, held_bytes, peak_held_bytes, slabs_allocated, slabs_released, splits,
+        coalesces, recorded_events, completed_events, stream_waits, host_waits,
+        refused_deallocations
+    )
 }
 
 /// Allocation counters as a dictionary.
 pub(super) fn counters(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_, PyDict>> {
-    let figures = PyDict::new(py);
-    figures.set_item("bytes", counters.bytes)?;
-    figures.set_item("peak_bytes", counters.peak_bytes)?;
-    figures.set_item("total_bytes", counters.total_bytes)?;
-    figures.set_item("allocations", counters.allocations)?;
-    figures.set_item("peak_allocations", counters.peak_allocations)?;
-    figures.set_item("total_allocations", counters.total_allocations)?;
-    figures.set_item("failures", counters.failures)?;
-    Ok(figures)
+    dictionary!(
+        py, counters: bytes, peak_bytes, total_bytes, allocations, peak_allocations,
+        total_allocations, failures
+    )
 }
 
 /// Residency statistics of evictable memory as a dictionary.
 pub(super) fn residency(py: Python<'_>, usage: ResidencyUsage) -> PyResult<Bound<'_, PyDict>> {
-    let figures = PyDict::new(py);
-    figures.set_item("resident_bytes", usage.resident_bytes)?;
-    figures.set_item("spilled_bytes", usage.spilled_bytes)?;
-    figures.set_item("spills", usage.spills)?;
-    figures.set_item("restores", usage.restores)?;
-    Ok(figures)
+    dictionary!(py, usage: resident_bytes, spilled_bytes, spills, restores)
 }

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use super::device_runtime::DeviceRuntime;
 use super::errors;
 use super::panic_guard::guarded;
+use super::records::dictionary;
 use super::reentrancy::refuse_reentry;
 use super::stream::PyStream;
 
@@ -44,13 +45,10 @@ pub(super) fn task_to_dict<'py>(
     let lanes = PyDict::new(py);
     for lane in Lane::ALL {
         let figures = &task.lanes[lane];
-        let one = PyDict::new(py);
-        one.set_item("waiting_requests", figures.waiting_requests)?;
-        one.set_item("grants", figures.grants)?;
-        one.set_item("granted_units", figures.granted_units)?;
-        one.set_item("reserved_units", figures.reserved_units)?;
-        one.set_item("measured_units", figures.measured_units)?;
-        lanes.set_item(lane.name(), one)?;
+        let figures = dictionary!(
+            py, figures: waiting_requests, grants, granted_units, reserved_units, measured_units
+        )?;
+        lanes.set_item(lane.name(), figures)?;
     }
     row.set_item("lanes", lanes)?;
     Ok(row)
