@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.errors import AssayError, InputError, UnknownNameError
+from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError
 from assay.scenario import built_in
 from assay.scenario.estimate import BASES, Estimate, estimate, read_place, read_tokens
 from assay.scenario.includes import include
@@ -226,3 +226,9 @@ def test_options_that_would_not_be_used_are_refused(options: dict[str, Any], sai
 def test_gpus_that_are_not_in_time_are_said() -> None:
     answer = ask_estimate("llama-3.1-8b", "h100_sxm", "1T", "texas", gpus=24, days=10)
     assert any("more than the 10 asked for" in note for note in answer.notes)
+
+
+def test_accelerator_without_kernel_constants_is_named() -> None:
+    with pytest.raises(MissingInputsError, match="TPU v5p: a step of training needs") as refused:
+        ask_estimate("llama-3.1-8b", "tpu_v5p", "1T", "texas")
+    assert len(str(refused.value)) < 200

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from assay.errors import InfeasibleError
+from assay.errors import InfeasibleError, MissingInputsError
 from assay.lazy_import import np
 from assay.scenario.named_scenario import Preset
 
@@ -199,10 +199,18 @@ class LayoutSearch:
     @cached_property
     def _function(self) -> Compiled:
         given = {name: value for name, value in self.values.items() if name not in self._names}
-        return self.scenario.registry.compile(
-            self._names, [RATE, DURATION], given, self.scenario.variants,
-            conditions=self._found_checks[0],
-        )  # fmt: skip
+        try:
+            return self.scenario.registry.compile(
+                self._names, [RATE, DURATION], given, self.scenario.variants,
+                conditions=self._found_checks[0],
+            )  # fmt: skip
+        except MissingInputsError as error:
+            raise MissingInputsError(
+                f"{self.scenario.accelerator}: a step of training needs {len(error.names)} more "
+                f"inputs, such as {error.names[0]}",
+                error.names,
+                "its kernels are not modeled: assay catalog accelerators lists others",
+            ) from None
 
     def _layouts(self, gpus: int, batch_of: BatchRule) -> Iterator[tuple[float, ...]]:
         """Layouts that divide GPUs, heads and experts evenly; constraints judge the rest."""
