@@ -172,7 +172,9 @@ class Score:
         """The score as plain data; a pool refers to its suites' rows instead of repeating them."""
         errors = self.errors
         return {
-            **{"suite": self.name, "pool": self.is_pool, **data_of(self, "cases covered")},
+            "suite": self.name,
+            "pool": self.is_pool,
+            **data_of(self, "cases covered"),
             **{name: errors and getattr(errors, name) for name in _FIGURES},
             **data_of(
                 self,
