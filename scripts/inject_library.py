@@ -64,16 +64,16 @@ def placed(library: Path) -> Iterator[None]:
             LIBRARY.chmod(0o755)
 
 
-def main() -> int:
+def main(profile: str = "dev") -> int:
     """Builds it for this machine."""
     if sys.platform != "linux":
         return 0
     try:
-        place(build())
+        place(build(profile))
     except subprocess.CalledProcessError as error:
         return error.returncode
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

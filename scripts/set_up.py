@@ -1,7 +1,8 @@
 """Makes .venv, installs the packages and builds the extension; does nothing when nothing changed.
 
 Run by make, with the set of packages that the target needs: `run` for the product, `dev` for tests
-and lints besides. Nothing is ever uninstalled. A stamp in .venv remembers what each step was made
+and lints besides. The extension of `run` is built quickly: without checks, with kernels for this CPU
+alone. Nothing is ever uninstalled. A stamp in .venv remembers what each step was made
 from, so that only the steps whose inputs changed are taken again.
 """
 
@@ -11,12 +12,14 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
@@ -32,7 +35,12 @@ SETS = {
 }
 """Extras of each set of packages; a later set holds the earlier ones."""
 
-TOOLS = {
+PROFILES = {"run": "quick", "dev": "dev"}
+"""How the extension is built for each set: quickly, or as tests need it, which serves both."""
+QUICK = " built quickly"
+"""What the stamp of the first ends with."""
+
+PROGRAMS = {
     "cargo": "install Rust 1.89 or later, for example from https://rustup.rs",
     "cc": "install a C compiler, for example the package gcc; Rust links with it",
 }
@@ -69,12 +77,21 @@ def run(*command: str | Path) -> None:
         )
 
 
+def stated() -> dict[str, Any]:
+    """pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def requirements(packages: str) -> list[str]:
-    """What pyproject.toml names for a set of packages, and what builds the extension."""
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    extras = stated["project"]["optional-dependencies"]
-    named = [*stated["project"]["dependencies"], *stated["build-system"]["requires"]]
-    return named + [line for extra in SETS[packages] for line in extras[extra]]
+    """What pyproject.toml names for a set of packages."""
+    project = stated()["project"]
+    extras = project["optional-dependencies"]
+    return [*project["dependencies"], *(line for extra in SETS[packages] for line in extras[extra])]
+
+
+def tools() -> list[str]:
+    """What installs the packages and builds the extension."""
+    return [INSTALLER, *stated()["build-system"]["requires"]]
 
 
 def native_sources() -> Iterator[Path]:
@@ -96,13 +113,20 @@ def wanted_stamp(packages: str) -> dict[str, str]:
     return {
         # Scripts in .venv/bin hold absolute paths: a moved checkout needs a new one.
         "environment": str(ROOT),
+        "tools": digest(line.encode() for line in tools()),
         packages: digest(line.encode() for line in requirements(packages)),
         "extension": digest(
             part
             for path in native_sources()
             for part in (str(path.relative_to(ROOT)).encode(), path.read_bytes())
-        ),
+        )
+        + (QUICK if packages == "run" else ""),
     }
+
+
+def is_done(key: str, done: dict[str, str], wanted: dict[str, str]) -> bool:
+    """Whether a step needs not be taken; one built for tests serves the product."""
+    return done.get(key) in (wanted[key], wanted[key].removesuffix(QUICK))
 
 
 def found_stamp() -> dict[str, str]:
@@ -121,7 +145,7 @@ def found_stamp() -> dict[str, str]:
 
 def check_tools() -> None:
     """Refuses to start what could not be finished."""
-    for tool, hint in TOOLS.items():
+    for tool, hint in PROGRAMS.items():
         if shutil.which(tool) is None:
             raise SetUpError(
                 f"{tool} is needed to build the extension and is not on PATH\nhint: {hint}"
@@ -137,10 +161,14 @@ def make_environment() -> None:
         run(sys.executable, "-m", "venv", "--clear", ENVIRONMENT)
 
 
+def install_tools() -> None:
+    """Installs what the later steps are taken with."""
+    run(PYTHON, "-m", "pip", "install", "--quiet", *tools())
+
+
 def install_packages(packages: str) -> None:
     """Installs a set of packages with uv, which is quick, else with pip."""
     wanted = requirements(packages)
-    run(PYTHON, "-m", "pip", "install", "--quiet", INSTALLER)
     try:
         run(PYTHON, "-m", "uv", "pip", "install", "--quiet", "--python", PYTHON, *wanted)
     except SetUpError:
@@ -149,38 +177,51 @@ def install_packages(packages: str) -> None:
         run(PYTHON, "-m", "pip", "install", "--quiet", *wanted)
 
 
-def start_compiling() -> subprocess.Popen[bytes]:
-    """Starts what the extension is made of, so that packages are downloaded meanwhile.
+def building(packages: str) -> list[str | Path]:
+    """The command that builds the extension for a set of packages into the source tree."""
+    # Kernels for every CPU are a default.
+    quick = ["--no-default-features"] if packages == "run" else []
+    return [
+        *(PYTHON, "-m", "maturin", "develop", "--profile", PROFILES[packages]),
+        *("--features", "extension-module", *quick),
+    ]
 
-    The binding itself is left to maturin, whose settings of the interpreter it is built with.
-    """
-    crates = ("assay-cpu", "assay-cuda", "assay-formats", "assay-kv-cache", "assay-tape")
-    command = ["cargo", "build", *(word for crate in crates for word in ("--package", crate))]
-    return subprocess.Popen(command, cwd=ROOT, env=environment_variables(), stdout=sys.stderr)
+
+def start_compiling(packages: str) -> subprocess.Popen[bytes]:
+    """Starts to build the extension, so that packages are downloaded meanwhile."""
+    return subprocess.Popen(
+        [*building(packages), "--skip-install"],
+        cwd=ROOT,
+        env=environment_variables(),
+        stdout=sys.stderr,
+        # Stopped with all that it started.
+        process_group=0,
+    )
 
 
-def build_extension() -> None:
-    """Builds the extension into the source tree and installs the package as editable.
+def build_extension(packages: str) -> None:
+    """Builds the extension and installs the package as editable.
 
     The library that is injected into traced programs is built beside it.
     """
-    run(PYTHON, "-m", "maturin", "develop", "--uv")
-    run(PYTHON, ROOT / "scripts" / "inject_library.py")
+    run(*building(packages), "--uv")
+    run(PYTHON, ROOT / "scripts" / "inject_library.py", PROFILES[packages])
 
 
 def steps(packages: str) -> list[Step]:
     """What is to be done, in order: the key in the stamp, a title, the work."""
     return [
         ("environment", "Python environment in .venv", make_environment),
+        ("tools", "uv and maturin", install_tools),
         (packages, f'packages of the set "{packages}"', lambda: install_packages(packages)),
-        ("extension", "native extension", build_extension),
+        ("extension", "native extension", lambda: build_extension(packages)),
     ]
 
 
 def set_up(packages: str) -> None:
     """Takes the steps whose inputs changed since they were last taken."""
     wanted, done = wanted_stamp(packages), found_stamp()
-    if all(done.get(key) == wanted[key] for key in wanted):
+    if all(is_done(key, done, wanted) for key in wanted):
         return
     check_tools()
     if done.get("environment") != wanted["environment"]:
@@ -189,13 +230,13 @@ def set_up(packages: str) -> None:
     plan = steps(packages)
     try:
         for number, (key, title, step) in enumerate(plan, start=1):
-            if done.get(key) == wanted[key]:
+            if is_done(key, done, wanted):
                 say(f"[{number}/{len(plan)}] {title}: up to date")
                 continue
             say(f"[{number}/{len(plan)}] {title} ...")
             started = time.monotonic()
-            if key == packages and done.get("extension") != wanted["extension"]:
-                ahead = start_compiling()
+            if key == packages and not is_done("extension", done, wanted):
+                ahead = start_compiling(packages)
             if key == "extension" and ahead is not None:
                 # maturin takes what is built, or says what is wrong.
                 ahead.wait()
@@ -205,7 +246,7 @@ def set_up(packages: str) -> None:
             say(f"[{number}/{len(plan)}] {title}: done in {time.monotonic() - started:.0f} s")
     finally:
         if ahead is not None and ahead.poll() is None:
-            ahead.terminate()
+            os.killpg(ahead.pid, signal.SIGTERM)
             ahead.wait()
 
 

@@ -66,6 +66,7 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
 
     left = {
         "environment": [set_up.PYTHON],
+        "tools": [set_up.PYTHON],
         "packages": [set_up.PYTHON],
         "extension": [set_up.EXTENSION, set_up.INJECTED_LIBRARY],
     }
@@ -76,7 +77,9 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
 
     monkeypatch.setattr(set_up, "steps", plan)
     monkeypatch.setattr(
-        set_up, "start_compiling", lambda: subprocess.Popen([sys.executable, "-c", ""])
+        set_up,
+        "start_compiling",
+        lambda _: subprocess.Popen([sys.executable, "-c", ""], process_group=0),
     )
 
     def run(packages: str = "run") -> list[str]:
@@ -88,17 +91,23 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
 
 
 def test_second_run_skips_every_step(taken: TakenSteps) -> None:
-    assert taken() == ["environment", "packages", "extension"]
+    assert taken() == ["environment", "tools", "packages", "extension"]
     assert taken() == []
 
 
 def test_the_larger_set_is_added_to_the_smaller_one(checkout: Path, taken: TakenSteps) -> None:
     taken("run")
-    assert taken("dev") == ["packages"]
+    # Kernels of the product are of this CPU alone; those of tests serve the product too.
+    assert taken("dev") == ["packages", "extension"]
     assert taken("run") == taken("dev") == []
     (checkout / "pyproject.toml").write_text(PYPROJECT.replace("pytest", "hypothesis"))
     assert taken("run") == ["extension"]
-    assert taken("dev") == ["packages"]
+    assert taken("dev") == ["packages", "extension"]
+
+
+def test_the_product_compiles_kernels_for_this_cpu_alone() -> None:
+    assert "--no-default-features" in set_up.building("run")
+    assert "--no-default-features" not in set_up.building("dev")
 
 
 def test_the_set_of_the_product_has_no_test_tools() -> None:
@@ -132,14 +141,14 @@ def test_removed_output_is_rebuilt(taken: TakenSteps) -> None:
     set_up.INJECTED_LIBRARY.unlink()
     assert taken() == ["extension"]
     set_up.PYTHON.unlink()
-    assert taken() == ["environment", "packages", "extension"]
+    assert taken() == ["environment", "tools", "packages", "extension"]
 
 
 def test_moved_checkout_reruns_every_step(taken: TakenSteps) -> None:
     taken()
     stamp = set_up.STAMP.read_text()
     set_up.STAMP.write_text(stamp.replace(str(set_up.ROOT), "elsewhere"))
-    assert taken() == ["environment", "packages", "extension"]
+    assert taken() == ["environment", "tools", "packages", "extension"]
 
 
 def test_failed_step_is_rerun(
@@ -151,7 +160,7 @@ def test_failed_step_is_rerun(
         raise set_up.SetUpError("no disk\nhint: buy one")
 
     monkeypatch.setattr(
-        set_up, "steps", lambda name: [*working(name)[:1], (name, "packages", fail)]
+        set_up, "steps", lambda name: [*working(name)[:2], (name, "packages", fail)]
     )
     assert set_up.main(["run"]) == 1
     assert capsys.readouterr().err.endswith("error: no disk\nhint: buy one\n")

@@ -32,6 +32,13 @@ def test_working_machine_is_described(cli: Any) -> None:
     assert str(data["places"][0]["path"])[:30] in text
 
 
+def test_kernels_of_one_cpu_are_named(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "kernel_levels", lambda: ["portable", "avx2", "avx512"])
+    assert "alone" not in cli("doctor", "--json").data["program"]["build"]
+    monkeypatch.setattr(survey, "kernel_levels", lambda: ["avx512"])
+    assert cli("doctor", "--json").data["program"]["build"].endswith("kernels for this CPU alone")
+
+
 def test_unwritable_folder_is_named_and_exits_with_1(
     cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

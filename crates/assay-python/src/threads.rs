@@ -2,10 +2,17 @@
 
 use assay_cpu::simd::Level;
 use assay_cpu::threads::ThreadPool;
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-/// Adds the names to the module.
+/// Adds the names to the module, unless this CPU can run none of the kernels.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    if Level::available().is_empty() || !assay_tape::has_kernels() {
+        return Err(PyImportError::new_err(
+            "this extension was built for another CPU alone\n\
+             hint: build it for every CPU: make setup",
+        ));
+    }
     module.add_function(wrap_pyfunction!(kernel_levels, module)?)?;
     module.add_function(wrap_pyfunction!(kernel_threads, module)?)?;
     module.add_function(wrap_pyfunction!(limit_kernel_threads, module)?)

@@ -6,6 +6,7 @@
 //! registers that stay in cache. Derivatives keep all values of a chunk and sweep over them.
 
 mod block;
+mod detection;
 mod error;
 mod evaluate;
 mod functions;
@@ -41,4 +42,5 @@ pub use input::Input;
 pub use op::Op;
 pub use program::{Block, Instruction, MAX_INTEGER_POWER, Method, Program};
 pub use serialization::decode_instructions;
+pub use simd_level::has_kernels;
 pub use tape::Tape;

@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use super::detection;
 use super::fusion::fused_kernel;
 use super::kernels::{self, Compile, Loop, Operands, Varying};
 use super::op::Op;
@@ -24,47 +25,55 @@ pub(super) struct SimdLevel(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    #[cfg(level = "baseline")]
     Baseline,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(level = "avx2")]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(level = "avx512")]
     Avx512,
+}
+
+/// Whether kernels were compiled for this CPU; always, if they were for every level.
+pub fn has_kernels() -> bool {
+    !SimdLevel::available().is_empty()
 }
 
 impl SimdLevel {
     /// The best level of this CPU.
+    ///
+    /// # Panics
+    ///
+    /// If there are no kernels for it: see [`has_kernels`].
     pub(super) fn best() -> SimdLevel {
         static BEST: OnceLock<SimdLevel> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            let available = SimdLevel::available();
-            available[available.len() - 1]
+        *BEST.get_or_init(|| match SimdLevel::available().last() {
+            Some(level) => *level,
+            None => panic!("the tape's kernels were compiled for another CPU"),
         })
     }
 
-    /// All levels of this CPU, the best last.
+    /// All compiled levels that this CPU has, the best last.
     pub(super) fn available() -> Vec<SimdLevel> {
-        #[allow(unused_mut)]
-        let mut levels = vec![SimdLevel(Kind::Baseline)];
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            levels.push(SimdLevel(Kind::Avx2));
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-            {
-                levels.push(SimdLevel(Kind::Avx512));
-            }
-        }
-        levels
+        let compiled = [
+            #[cfg(level = "baseline")]
+            ("baseline", Kind::Baseline),
+            #[cfg(level = "avx2")]
+            ("avx2", Kind::Avx2),
+            #[cfg(level = "avx512")]
+            ("avx512", Kind::Avx512),
+        ];
+        let has = |(name, kind)| detection::has(name).then_some(SimdLevel(kind));
+        compiled.into_iter().filter_map(has).collect()
     }
 
     /// The kernel of an elementwise operation, at least one of whose operands varies.
     pub(super) fn kernel(self, op: Op, varying: Varying) -> Kernel {
         match self.0 {
+            #[cfg(level = "baseline")]
             Kind::Baseline => kernels::kernel::<Baseline>(op, varying),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx2")]
             Kind::Avx2 => kernels::kernel::<Avx2>(op, varying),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Avx512 => kernels::kernel::<Avx512>(op, varying),
         }
     }
@@ -78,10 +87,11 @@ impl SimdLevel {
         varying: Varying,
     ) -> Kernel {
         match self.0 {
+            #[cfg(level = "baseline")]
             Kind::Baseline => fused_kernel::<Baseline>(first, second, swapped, varying),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx2")]
             Kind::Avx2 => fused_kernel::<Avx2>(first, second, swapped, varying),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Avx512 => fused_kernel::<Avx512>(first, second, swapped, varying),
         }
     }
@@ -106,12 +116,13 @@ impl SimdLevel {
         into: &mut [f64],
     ) {
         match self.0 {
+            #[cfg(level = "baseline")]
             // SAFETY: every CPU supports the baseline.
             Kind::Baseline => unsafe { Baseline::accumulate(primal, operand, seed, into) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx2")]
             // SAFETY: this level was detected.
             Kind::Avx2 => unsafe { Avx2::accumulate(primal, operand, seed, into) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             // SAFETY: this level was detected.
             Kind::Avx512 => unsafe { Avx512::accumulate(primal, operand, seed, into) },
         }
@@ -153,16 +164,17 @@ macro_rules! level {
     };
 }
 
+#[cfg(level = "baseline")]
 level! {
     /// What every CPU of the architecture supports: SSE2 on x86_64, NEON on aarch64.
     Baseline
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx2")]
 level! {
     /// Four lanes at a time.
     Avx2, "avx2"
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 level! {
     /// Eight lanes at a time.
     Avx512, "avx512f,avx512dq,avx512vl"

@@ -118,9 +118,12 @@ def survey() -> Survey:
 
 def _program() -> dict[str, Any]:
     info = build_info()
+    checks = " with checks" if info["debug_assertions"] else ""
+    # Kernels for every CPU have the portable level among them.
+    kernels = "" if kernel_levels()[0] == "portable" else ", kernels for this CPU alone"
     return {
         "version": info["version"],
-        "build": f"{info['os']} {info['arch']}{' with checks' if info['debug_assertions'] else ''}",
+        "build": f"{info['os']} {info['arch']}{checks}{kernels}",
         "python": platform.python_version(),
         "interpreter": sys.executable,
     }

@@ -1,5 +1,7 @@
 //! Sixteen lanes in two registers: AVX2 with fused multiply-add and half-precision conversion.
 
+use super::kernel::Kernel;
+use super::level::run_avx2;
 use super::vector::{LANES, Vector};
 use std::arch::x86_64::*;
 
@@ -76,6 +78,10 @@ impl Vector for Avx2 {
     const HAS_32_REGISTERS: bool = false;
     const U8_BIAS: i32 = 0;
 
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        with_avx2!(run_avx2(kernel))
+    }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         with_avx2!([_mm256_set1_ps(value); 2])

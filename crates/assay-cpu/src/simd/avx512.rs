@@ -1,5 +1,7 @@
 //! Sixteen lanes in one register: AVX-512 with the dot product of bytes (VNNI).
 
+use super::kernel::Kernel;
+use super::level::run_avx512;
 use super::vector::{LANES, Vector};
 use std::arch::x86_64::*;
 
@@ -33,6 +35,10 @@ impl Vector for Avx512 {
     const HAS_32_REGISTERS: bool = true;
     const U8_BIAS: i32 = -128;
 
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        with_avx512!(run_avx512(kernel))
+    }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         with_avx512!(_mm512_set1_ps(value))

@@ -1,13 +1,15 @@
 //! SIMD levels: feature detection, and kernels compiled for each level.
 
 use super::amx::Amx;
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx2")]
 use super::avx2::Avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 use super::avx512::Avx512;
+use super::detection;
 use super::kernel::Kernel;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(level = "neon", level = "neon+dotprod"))]
 use super::neon::Neon;
+#[cfg(level = "portable")]
 use super::portable::Portable;
 use std::fmt;
 use std::sync::OnceLock;
@@ -18,72 +20,81 @@ pub struct Level(Kind);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    #[cfg(level = "portable")]
     Portable,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(level = "avx2")]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(level = "avx512")]
     Avx512,
     /// AVX-512 with AMX tiles.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(level = "avx512")]
     Amx,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(level = "neon")]
     Neon,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(level = "neon+dotprod")]
     NeonDot,
 }
 
 impl Level {
-    /// Portable Rust, on every CPU.
-    pub const PORTABLE: Level = Level(Kind::Portable);
+    /// What kernels were compiled for. Private: a level in use has been detected.
+    const COMPILED: &[Level] = &[
+        #[cfg(level = "portable")]
+        Level(Kind::Portable),
+        #[cfg(level = "avx2")]
+        Level(Kind::Avx2),
+        #[cfg(level = "avx512")]
+        Level(Kind::Avx512),
+        #[cfg(level = "avx512")]
+        Level(Kind::Amx),
+        #[cfg(level = "neon")]
+        Level(Kind::Neon),
+        #[cfg(level = "neon+dotprod")]
+        Level(Kind::NeonDot),
+    ];
 
     /// The best level of this CPU, detected once.
+    ///
+    /// # Panics
+    ///
+    /// If [`Level::available`] is empty.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| *Level::available().last().unwrap_or(&Level::PORTABLE))
+        *BEST.get_or_init(|| match Level::available().last() {
+            Some(level) => *level,
+            None => panic!("kernels for {:?} alone, not for this CPU", Level::COMPILED),
+        })
     }
 
-    /// The levels of this CPU, the best one last.
+    /// The compiled levels that this CPU has, the best one last; none where another CPU compiled
+    /// only its own.
     pub fn available() -> Vec<Level> {
-        let mut found = vec![Level::PORTABLE];
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c");
-            let avx512 = avx2
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vnni");
-            found.extend(avx2.then_some(Level(Kind::Avx2)));
-            found.extend(avx512.then_some(Level(Kind::Avx512)));
-            found.extend((avx512 && super::amx::is_permitted()).then_some(Level(Kind::Amx)));
+        let compiled = Level::COMPILED.iter().copied();
+        compiled.filter(|level| level.is_detected()).collect()
+    }
+
+    /// Whether this CPU has the level, and the OS permits it.
+    fn is_detected(self) -> bool {
+        match self.0 {
+            #[cfg(level = "avx512")]
+            Kind::Amx => detection::has("avx512") && super::amx::is_permitted(),
+            _ => detection::has(self.name()),
         }
-        #[cfg(target_arch = "aarch64")]
-        {
-            use std::arch::is_aarch64_feature_detected;
-            let neon = is_aarch64_feature_detected!("neon");
-            let dot = neon && is_aarch64_feature_detected!("dotprod");
-            found.extend(neon.then_some(Level(Kind::Neon)));
-            found.extend(dot.then_some(Level(Kind::NeonDot)));
-        }
-        found
     }
 
     /// The level's name.
     pub const fn name(self) -> &'static str {
         match self.0 {
+            #[cfg(level = "portable")]
             Kind::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx2")]
             Kind::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Avx512 => "avx512",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Amx => "avx512+amx",
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(level = "neon")]
             Kind::Neon => "neon",
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(level = "neon+dotprod")]
             Kind::NeonDot => "neon+dotprod",
         }
     }
@@ -92,7 +103,7 @@ impl Level {
     pub(crate) fn amx(self) -> Option<Amx> {
         match self.0 {
             // SAFETY: the level exists only where AMX is permitted.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Amx => Some(unsafe { Amx::assume() }),
             _ => None,
         }
@@ -102,18 +113,19 @@ impl Level {
     #[inline]
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
+            #[cfg(level = "portable")]
             Kind::Portable => kernel.run(Portable),
             // SAFETY: a level exists only where the CPU has its instructions.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx2")]
             Kind::Avx2 => unsafe { run_avx2(kernel) },
             // SAFETY: the same.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(level = "avx512")]
             Kind::Avx512 | Kind::Amx => unsafe { run_avx512(kernel) },
             // SAFETY: the same.
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(level = "neon")]
             Kind::Neon => unsafe { run_neon(kernel) },
             // SAFETY: the same.
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(level = "neon+dotprod")]
             Kind::NeonDot => unsafe { run_neon_dot(kernel) },
         }
     }
@@ -125,30 +137,34 @@ impl fmt::Display for Level {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx2")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Avx2::assume() })
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Avx512::assume() })
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(level = "neon", level = "neon+dotprod"))]
 #[target_feature(enable = "neon")]
-fn run_neon<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn run_neon<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Neon::<false>::assume() })
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(level = "neon", level = "neon+dotprod"))]
 #[target_feature(enable = "neon,dotprod")]
-fn run_neon_dot<K: Kernel>(kernel: K) -> K::Output {
+#[inline(never)]
+pub(super) fn run_neon_dot<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
     kernel.run(unsafe { Neon::<true>::assume() })
 }

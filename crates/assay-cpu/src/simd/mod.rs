@@ -4,17 +4,21 @@
 //! CPU. `Level::run` instantiates it for each level and calls the instance of the level. Everything
 //! between there and the intrinsics must be inlined: a function that is not inlined would be compiled
 //! without the level's instructions.
+//!
+//! `cfg(level = "...")` is set by the build script, for each level that is compiled.
 
 mod amx;
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx2")]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 mod avx512;
+mod detection;
 mod kernel;
 mod level;
 mod math;
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(level = "neon", level = "neon+dotprod"))]
 mod neon;
+#[cfg(level = "portable")]
 mod portable;
 mod prefetch;
 mod vector;

@@ -1,5 +1,7 @@
 //! Sixteen lanes in four registers: NEON, with the dot product of bytes where there is one.
 
+use super::kernel::Kernel;
+use super::level::{run_neon, run_neon_dot};
 use super::vector::{LANES, Vector};
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -113,6 +115,14 @@ impl<const DOT: bool> Vector for Neon<DOT> {
     const HAS_32_REGISTERS: bool = false;
     const U8_BIAS: i32 = 0;
 
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        if DOT {
+            with_neon!(run_neon_dot(kernel))
+        } else {
+            with_neon!(run_neon(kernel))
+        }
+    }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         with_neon!([vdupq_n_f32(value); 4])

@@ -3,6 +3,7 @@
 //! Long functions are not inlined: inlining them into every kernel would dominate the crate's compile
 //! time, for CPUs that are rare.
 
+use super::kernel::Kernel;
 use super::vector::{LANES, Vector};
 use crate::half_precision;
 
@@ -58,6 +59,10 @@ impl Vector for Portable {
     const HAS_32_REGISTERS: bool = false;
     const U8_BIAS: i32 = 0;
 
+    #[inline(never)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         [value; LANES]

@@ -1,5 +1,7 @@
 //! The vector trait: sixteen lanes on every instruction set.
 
+use super::kernel::Kernel;
+
 /// Lanes of a vector: one register of AVX-512.
 pub(crate) const LANES: usize = 16;
 
@@ -20,6 +22,9 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
 
     /// What [`Vector::dot_u8_i8`] needs added per activation for a zero point of 128.
     const U8_BIAS: i32;
+
+    /// Runs a kernel in a function of its own: what many kernels end with is compiled once.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
 
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; LANES]) -> Self::F;

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, check_length};
 use crate::ops::activation::{activate_in_place, check_elementwise};
-use crate::simd::{LANES, Vector, load_partial, store_partial};
+use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
 use assay_operations::Activation;
 use std::ops::Range;
 
@@ -43,16 +43,38 @@ impl Epilogue<'_> {
         columns: Range<usize>,
         out: &mut [f32],
     ) {
-        if let Some(bias) = self.bias {
+        if !self.is_empty() {
+            v.call(Columns {
+                epilogue: *self,
+                start,
+                columns,
+                out,
+            });
+        }
+    }
+}
+
+/// Some columns of a row of outputs.
+struct Columns<'a> {
+    epilogue: Epilogue<'a>,
+    start: usize,
+    columns: Range<usize>,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let (epilogue, columns, out) = (self.epilogue, self.columns, self.out);
+        if let Some(bias) = epilogue.bias {
             add(v, out, &bias[columns.clone()]);
         }
-        activate_in_place(v, self.activation, out);
-        if let Some(residual) = self.residual {
-            add(
-                v,
-                out,
-                &residual[start + columns.start..start + columns.end],
-            );
+        activate_in_place(v, epilogue.activation, out);
+        if let Some(residual) = epilogue.residual {
+            let row = self.start + columns.start..self.start + columns.end;
+            add(v, out, &residual[row]);
         }
     }
 }

@@ -4,16 +4,16 @@
 //! The compiler has no stable intrinsics for tile registers and never uses them, so the instructions
 //! are inline assembly.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 mod instructions;
 mod tile;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(level = "avx512"))]
 mod unsupported;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 pub(super) use instructions::is_permitted;
-#[cfg(target_arch = "x86_64")]
+#[cfg(level = "avx512")]
 pub(crate) use instructions::{Amx, AmxSession};
 pub(crate) use tile::{TILE_K, TileB, TileC, TileOperands};
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(level = "avx512"))]
 pub(crate) use unsupported::{Amx, AmxSession};

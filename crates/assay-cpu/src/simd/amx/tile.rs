@@ -16,7 +16,7 @@ pub(crate) struct TileC(pub [[f32; LANES]; LANES]);
 /// Two A tiles in memory, and two B tiles for each step of K.
 #[derive(Clone, Copy)]
 // Unused on targets without AMX.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[cfg_attr(not(level = "avx512"), allow(dead_code))]
 pub(crate) struct TileOperands<'a> {
     /// The first row of each A tile.
     pub rows: [*const u16; 2],

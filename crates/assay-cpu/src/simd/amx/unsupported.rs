@@ -1,10 +1,10 @@
-//! AMX on targets without it: no value of these types exists.
+//! AMX where kernels are not compiled for it: no value of these types exists.
 
 use super::tile::{TILE_K, TileC, TileOperands};
 use crate::simd::kernel::Kernel;
 use crate::simd::vector::LANES;
 
-/// Uninhabited: no CPU of this architecture has AMX.
+/// Uninhabited: no level has AMX.
 #[derive(Clone, Copy)]
 pub(crate) enum Amx {}
 

@@ -1,0 +1,26 @@
+//! Which SIMD levels the kernels are compiled for: all of the target, or, without the feature
+//! `every-level`, the best one of the CPU that builds.
+
+use std::env;
+
+#[path = "src/detection.rs"]
+mod detection;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/detection.rs");
+    println!("cargo::rustc-check-cfg=cfg(level, values(any()))");
+    let target = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let mut levels: &[&str] = match target.as_str() {
+        "x86_64" => &["baseline", "avx2", "avx512"],
+        _ => &["baseline"],
+    };
+    let every = env::var_os("CARGO_FEATURE_EVERY_LEVEL").is_some();
+    if !every && target == env::consts::ARCH {
+        let best = levels.iter().rposition(|level| detection::has(level));
+        levels = best.map_or(levels, |best| &levels[best..=best]);
+    }
+    for level in levels {
+        println!("cargo::rustc-cfg=level=\"{level}\"");
+    }
+}
