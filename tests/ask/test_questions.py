@@ -125,6 +125,7 @@ def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[
         ("Does Llama 3.1 8B fit on one H100 for $3/h?", ["$3/h"]),
         ("how much does a DGX H100 cost", ["dgx h100"]),
         ("what fraction of the cost is electricity?", ["fraction", "electricity"]),
+        ("How much CO2 per 1000 requests of Llama 3.1 8B on H100 in Poland?", ["1000", "requests"]),
     ],
 )
 def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list[str]) -> None:

@@ -173,6 +173,9 @@ def ask(question: str) -> AskAnswer:
         return _refused(
             reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
         )
+    if intent.name == "break-even":
+        # Owning and renting are the two sides of it, not alternatives to ask for one by one.
+        reading = reading.with_values({"finance": None})
     slots, changes = alternatives(reading)[0], _is_change(reading)
     unused = _unused(reading, intent, slots, changes)
     if unused:
@@ -258,7 +261,9 @@ def _unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: bo
         values = reading.values(several)
         if len(values) > 1 and several not in slots:
             left += [part.words for part in reading.mentions if part.slot == several][1:]
-    known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS | _COMPARING_WORDS
+    known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS
+    if slots or _CHEAPEST.search(reading.rest) or _FASTEST.search(reading.rest):
+        known |= _COMPARING_WORDS
     if intent.workload == "serving":
         known |= EXPLAINING
     if "electricity_price" in reading.slots:

@@ -312,11 +312,17 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     (
         "concurrency",
-        r"(?<![\w.])(?:at |with )?"
+        r"(?<![\w.])(?<!per )(?:at |with )?"
         + _NUMBERED
         + r"\s*(?:concurrent|simultaneous|parallel|active|running)?"
-        + r"\s*(?:users?|requests?|sessions?|conversations?|streams?|chats?|clients?|customers|people)\b"
-        + r"(?!\s*(?:/|per|a )\s*(?:s|sec|second|min|hour|day))",
+        + r"\s*(?:users?|sessions?|conversations?|streams?|chats?|clients?|customers|people)\b",
+        _tokens,
+    ),
+    (
+        "concurrency",
+        r"(?<![\w.])(?<!per )(?:at |with )?(?P<n>\d+)(?P<m>k)?"
+        r"\s*(?:concurrent|simultaneous|parallel|active|running)?\s*requests?\b"
+        r"(?!\s*(?:/|per|a )\s*(?:s|sec|second|min|hour|day))",
         _tokens,
     ),
     ("concurrency", r"(?:batch(?:[ -]size)?|concurrency|bs)" + _IS + _N, _tokens),

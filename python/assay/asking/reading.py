@@ -18,7 +18,7 @@ FILLER: Final = word_set(
     needs needed require requires required see sees into than then each every any some all much
     many more most only just about around approximately roughly currently today now want wants
     like know let say such between across over through up out off not no yes whether also still
-    really actually exactly hello hi hey thanks thank am us ok okay i'm set go goes going put
+    really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
     make makes possible possibly enough without versus vs against compared compare comparison
     difference instead rather same both either"""
 )

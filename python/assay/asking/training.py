@@ -152,12 +152,14 @@ def _figure(reading: Reading, target: str, **values: str) -> Outcome:
 
 
 def power(reading: Reading) -> Outcome:
-    """Power of a node, or of a job at the meter."""
+    """Power of a node, of a GPU, or of a job at the meter."""
     if "node" in reading.slots and gpus_of(reading) is None:
         reading = reading.with_values({"nodes": None})
         case = training_case(reading).with_entries(f"nodes/{reading.get('node')}")
         result = case.resolve("cluster.node.power", intervals=False).run()
         return Outcome(f"{result.meaning}, training: {result.text}", result)
+    if gpus_of(reading) is None:
+        return _figure(reading, "gpu.power")
     return _figure(reading, "econ.job.dc_power")
 
 

@@ -10,12 +10,18 @@ from assay.asking.intents.intent import COST, RESOLVE, TRAIN, Intent, intent
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="break-even",
-        cue=(r"break[ -]?even", r"worth (?:buying|owning)", r"pays? off", r"pay back"),
+        cue=(
+            r"break[ -]?even",
+            r"at (?:which|what) utili[sz]ation",
+            r"worth (?:buying|owning)",
+            r"pays? off",
+            r"pay back",
+        ),
         answer=facts.break_even,
         slots="accelerator gpus rent provider finance place electricity_price pue gpu_price site",
         nearest="assay solve --unknown econ.utilisation "
         "--equal 'econ.gpu.owned_rate=2 USD/(h*GPU)' --preset llama3_8b_h200_serving",
-        words="break even utilization utilisation point buying owning worth",
+        words="break even utilization utilisation point buying owning worth beat beats",
     ),
     intent(
         name="pue",

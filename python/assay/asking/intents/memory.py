@@ -27,12 +27,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
         answer=memory.kv_cache,
         slots=SERVED,
         nearest=RESOLVE.format("serving.kv.request_memory"),
-        words="cache big large gb gib bytes mb kb vram needed context memory request each",
+        words="cache big large gb gib bytes mb kb vram needed context memory request each footprint",
     ),
     intent(
         name="weights",
         cue=(
             r"\bweights?\b",
+            r"how many gi?b\b",
+            r"memory (?:requirements?|footprint)",
             r"checkpoint size",
             r"model size",
             r"how (?:big|large) is",
@@ -44,7 +46,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=RESOLVE.format("serving.weight_memory"),
         needs="model",
         lacks="concurrency context prompt",
-        words="vram gb gib big large bytes alone load disk ram memory",
+        words="vram gb gib big large bytes alone load disk ram memory requirement requirements footprint",
     ),
     intent(
         name="parameters",
@@ -72,7 +74,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         lacks="rate",
         words=(
             "users user requests request conversations sessions sequences chats customers "
-            "streams people once concurrent simultaneous simultaneously fit fits support "
+            "streams people once concurrent hold holds simultaneous simultaneously fit fits support "
             "supports handle handles batch maximum max largest"
         ),
     ),

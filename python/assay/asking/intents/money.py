@@ -30,7 +30,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
-            "output input cached million billion pay per dollar m month monthly cloud buy should"
+            "output input cached million billion pay per dollar m month monthly cloud buy should effective"
         ),
     ),
     intent(
