@@ -104,4 +104,9 @@ def test_checks_apply_to_catalog_axes_too(cli: Any) -> None:
     assert cli("sweep", COST, *TRAINING, *over, fail).code == 1
     assert cli("minimize", COST, *TRAINING, *over, fail, "--ignore-constraints").code == 1
     pinned = ("--set", "cluster.gpus=9 GPU")
-    assert cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned).code == 2
+    replaced = cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned)
+    assert replaced.code == 0
+    assert "cluster.gpus is given as 9 GPU, but cluster.gpus gives 1024 GPU" in replaced.err
+    nodes = ("--set", "cluster.nodes=2 node", "--set", "cluster.node.gpus=8 GPU/node")
+    refused = cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned, *nodes)
+    assert refused.code == 2

@@ -57,11 +57,11 @@ def notes_on_given(
     `free` are variables that are swept or searched; `replaced` is false where the answer itself
     lists values that differ from their equation.
     """
-    if not inputs.stated and not free:
+    asked = [name for name in dict.fromkeys(targets) if name not in free]
+    if not asked or not (inputs.stated or free):
         return []
     known = {name: value for name, value in inputs.values.items() if name not in free}
     resolver = make_resolver(registry, replace(inputs, values=known), variants, switch=switch)
-    asked = [name for name in dict.fromkeys(targets) if name not in free]
     if not all(conflict.replaces for conflict in resolver.conflicts()):
         # The answer lists contradictory values, or is an error.
         return []

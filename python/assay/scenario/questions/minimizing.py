@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.answers import Answer, Progress, silent
@@ -127,9 +128,17 @@ def minimize(
             return CheckFailedError(f"violated: {', '.join(violated)}")
         return conflict
 
-    def on_given(question: Question, choices: Iterable[str]) -> list[str]:
-        varied = {name.removeprefix(VARIANT_PREFIX) for name in choices}
-        return question.notes_on_given([target], varied, switch=switch, replaced=False)
+    def on_given(question: Question, choices: Mapping[str, Any]) -> list[str]:
+        varied = {name for name in choices if not name.startswith(VARIANT_PREFIX)}
+        tried = {n.removeprefix(VARIANT_PREFIX): v for n, v in choices.items() if n not in varied}
+        # A value that one of the relations tried would use is used.
+        by_variants = [
+            replace(
+                question, variants={**question.variants, **dict(zip(tried, names, strict=True))}
+            ).notes_on_given([target], varied, switch=switch, replaced=False)
+            for names in product(*tried.values())
+        ]
+        return [note for note in by_variants[0] if all(note in notes for notes in by_variants)]
 
     if catalog:
         combinations = entry_combinations(catalog, **given)
