@@ -11,7 +11,6 @@ from assay.asking.commands import SERVING, TRAINING, Resolve
 from assay.asking.reading import Reading
 from assay.catalog import entries, offers
 from assay.errors import InputError
-from assay.planner import formats
 
 GPUS_OF_A_NODE: Final = 8
 RENT: Final = "econ.rent.price"
@@ -219,6 +218,10 @@ def serving_case(reading: Reading, *, fits: bool = True, lone: bool = False) -> 
 
 def _with_formats(case: Case, reading: Reading) -> Case:
     """The case with stored and computed formats of the question."""
+    if not reading.slots & {"format", "kv_format"}:
+        return case
+    from assay.planner import formats
+
     if (kv := reading.get("kv_format")) is not None:
         case = case.given(serving__kv_bytes=f"{formats.kv_bytes(kv):g} byte")
     name = reading.get("format")

@@ -105,6 +105,7 @@ GROUPS: Final = {
 
 _QUERIES: Final = (
     "answer",
+    "ask",
     "choose",
     "compare",
     "estimate",
