@@ -105,6 +105,8 @@ def test_an_idle_server_has_the_latency_of_one_request(late: float) -> None:
     own = 0.003 + shared(0, 1) + late * shared(1, 0)
     assert alone(1e-3) == pytest.approx(own, rel=1e-3)
     assert alone(1e-5) == pytest.approx(own, rel=1e-5)
+    idle = open_loop(Requests(rate=1e-6, output=128), shared)
+    assert idle.token_gap.mean == pytest.approx(shared(1, 0), rel=1e-3)
 
 
 @pytest.mark.parametrize(("units", "at_once", "each"), [(1, 8, 1), (3, 1, 1), (2, 1, 4)])

@@ -21,6 +21,17 @@ def accelerator_names() -> tuple[str, ...]:
     return tuple(accelerators.names())
 
 
+def an_accelerator(random: Random) -> str:
+    """Any of the catalog; those without kernel constants, which have no answers, more rarely."""
+    name = random.choice(accelerator_names())
+    if name.startswith(_WITHOUT_KERNELS) and random.random() < 0.75:
+        return an_accelerator(random)
+    return name
+
+
+_WITHOUT_KERNELS = ("tpu", "trainium", "gaudi", "cpu")
+
+
 @cache
 def model_names() -> tuple[str, ...]:
     return tuple(models.names())
@@ -37,7 +48,7 @@ def _serving(random: Random) -> Draw:
     context = models.find(model).context or 4096
     prompt = log_uniform(random, 1, min(1_000_000, context - 1))
     entries = {
-        "accelerators": random.choice(accelerator_names()),
+        "accelerators": an_accelerator(random),
         "models": model,
         "engines": random.choice(("vllm", "sglang", "trtllm")),
     }
@@ -132,7 +143,7 @@ def _step(random: Random) -> Draw:
     shapes = models.find(model).given
     context = models.find(model).context or 4096
     prompt = log_uniform(random, 1, min(1_000_000, context - 64))
-    chosen = {"accelerators": random.choice(accelerator_names()), "models": model}
+    chosen = {"accelerators": an_accelerator(random), "models": model}
     values = {
         "serving.prompt": float(prompt),
         "serving.output": float(2 * log_uniform(random, 1, min((context - prompt) / 2, 2048))),
@@ -177,7 +188,7 @@ def _training(random: Random) -> Draw:
         values["parallelism.adapter_rank"] = float(2 ** random.randint(2, 8))
     if random.random() < 0.2:
         values["parallelism.compact"] = 1.0
-    chosen = {"accelerators": random.choice(accelerator_names()), "models": model}
+    chosen = {"accelerators": an_accelerator(random), "models": model}
     return Draw(TRAINING, chosen, values)
 
 
@@ -185,7 +196,45 @@ TRAINING = Kind(
     "training", _training, resolve_command, "llama3_8b_8_h100_training", "training.step_time"
 )
 
-KINDS = {kind.name: kind for kind in (SERVING, STEP, TRAINING, PRICED_TRAINING, PRICED_SERVING)}
+
+def _load(random: Random) -> Draw:
+    model = random.choice(model_names())
+    heads, context = (
+        models.find(model).given["architecture.heads"],
+        models.find(model).context or 4096,
+    )
+    prompt = log_uniform(random, 1, min(1_000_000, context - 1))
+    chosen = {"accelerators": an_accelerator(random), "models": model}
+    values = {
+        "rates": float(f"{10 ** random.uniform(-3, 3):.3g}"),
+        "prompt": float(prompt),
+        "output": float(log_uniform(random, 1, min(context - prompt, 4096))),
+        "tensor": float(max(tensor_ranks(random, heads, 8) for _ in range(3))),
+    }
+    if random.random() < 0.2:
+        values["max-running"] = float(log_uniform(random, 1, 1024))
+    if random.random() < 0.3:
+        values["ttft-limit"], values["tpot-limit"] = 1000.0, 50.0
+    return Draw(LOAD, chosen, values)
+
+
+def load_command(draw: Draw, _: str) -> str:
+    """`assay predict-load` of a server; all its figures are in one answer."""
+    words = ["assay", "predict-load", "--model", draw.entries["models"]]
+    words += ["--gpu", draw.entries["accelerators"]]
+    for name, value in draw.values.items():
+        words += [f"--{name}", f"{value:.12g}"]
+    return " ".join(words)
+
+
+LOAD = Kind(
+    "load", _load, load_command, simplest={"accelerators": "h200_sxm", "models": "llama-3.1-8b"}
+)
+
+_GRAPH = (SERVING, STEP, TRAINING, PRICED_TRAINING, PRICED_SERVING)
+KINDS = {kind.name: kind for kind in (*_GRAPH, LOAD)}
+_TURNS = (*_GRAPH, *_GRAPH, *_GRAPH, LOAD)
+"""Kinds in turn; a load takes far longer than the others."""
 
 
 def seeded(seed: str, index: int) -> Random:
@@ -195,5 +244,4 @@ def seeded(seed: str, index: int) -> Random:
 
 def draw(seed: str, index: int) -> Draw:
     """The draw of this number, of each kind in turn."""
-    kinds = tuple(KINDS.values())
-    return kinds[index % len(kinds)].draw(seeded(seed, index))
+    return _TURNS[index % len(_TURNS)].draw(seeded(seed, index))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import agreement_invariants
 import fit_invariants
+import load_invariants
 import price_invariants
 import serving_invariants
 import training_invariants
@@ -10,5 +12,5 @@ from property_harness import Invariant
 
 ALL: tuple[Invariant, ...] = (
     *serving_invariants.INVARIANTS, *fit_invariants.INVARIANTS, *training_invariants.INVARIANTS,
-    *price_invariants.INVARIANTS,
+    *price_invariants.INVARIANTS, *agreement_invariants.INVARIANTS, *load_invariants.INVARIANTS,
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from property_harness import SLACK, Answers, Bug, Draw, Invariant, Violation
-from serving_invariants import Check, not_below, scaled
+from statements import Check, not_below, scaled
 
 from assay.errors import AssayError
 from assay.scenario.questions.resolving import ResolveAnswer, resolve

@@ -32,8 +32,9 @@ from typing import Any
 from assay.errors import AssayError, InputError
 from assay.model.language.distributions import Distribution
 from assay.model.tapes.cones import Cones
-from assay.scenario.given_values import ON_COMMAND_LINE
-from assay.scenario.question import Question, read_question
+from assay.scenario import built_in
+from assay.scenario.includes import include
+from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
 from assay.stack import registry
 
@@ -65,6 +66,10 @@ class Draw:
         """A value of the draw, or of the kind's preset."""
         own = self.values.get(name)
         return graph_given(self)[name] if own is None else own
+
+    def has(self, name: str) -> bool:
+        """Whether the draw or what it includes gives a value."""
+        return name in self.values or name in graph_given(self)
 
     def command(self, what: str) -> str:
         """The command line that asks for a figure."""
@@ -113,6 +118,9 @@ class Invariant:
     every: int = 1
 
 
+_KEPT: dict[tuple[Any, ...], Any] = {}
+
+
 class Answers:
     """The product's answers; a planted bug changes them."""
 
@@ -122,12 +130,11 @@ class Answers:
         for invariant in invariants:
             needs.setdefault(invariant.kind, {}).update(dict.fromkeys(invariant.needs))
         self._outputs = {kind: tuple(names) for kind, names in needs.items()}
-        self._cache: dict[tuple[Any, ...], Any] = {}
 
     def value(self, draw: Draw, name: str) -> float:
         """A variable of the graph in base units; NaN where the catalog lacks an input of it."""
         outputs = self._outputs[draw.kind.name]
-        key = draw.kind.name, tuple(draw.entries.items()), tuple(draw.values.items())
+        key = draw.kind.name, outputs, tuple(draw.entries.items()), tuple(draw.values.items())
         values = self.once(key, lambda: _graph_values(draw, outputs))
         return self.seen(draw, name, values[name])
 
@@ -136,50 +143,47 @@ class Answers:
         return number if self._bug is None else self._bug(draw, name, number)
 
     def once(self, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-        """An answer, kept while one draw is looked at."""
-        if key not in self._cache:
-            if len(self._cache) > 64:
-                self._cache.clear()
-            self._cache[key] = ask()
-        return self._cache[key]
+        """An answer, kept while draws around this one are looked at, without the planted bug."""
+        if key not in _KEPT:
+            if len(_KEPT) > 512:
+                _KEPT.clear()
+            try:
+                _KEPT[key] = ask()
+            except AssayError as error:
+                _KEPT[key] = RefusedError(error.message)
+            except RefusedError as error:
+                _KEPT[key] = error
+        if isinstance(_KEPT[key], RefusedError):
+            raise _KEPT[key]
+        return _KEPT[key]
 
     def lacks(self, draw: Draw, *names: str) -> bool:
         """Whether the catalog has no value for one of these figures."""
         return any(math.isnan(self.value(draw, name)) for name in names)
 
 
-LENGTHS = ("architecture.sequence", "serving.prompt", "serving.output")
-"""Values of a preset that may be beyond the context of another model; draws state their own."""
-
-
 @lru_cache(4096)
-def _question(preset: str, includes: tuple[str, ...]) -> Question:
-    try:
-        return read_question(preset=preset, includes=includes)
-    except InputError:
-        return read_question(
-            preset=preset, includes=includes, assign=dict.fromkeys(LENGTHS, "1 token")
-        )
+def _scenario(preset: str, includes: tuple[str, ...]) -> Preset:
+    known = registry()
+    return built_in.preset(preset).with_includes([include(path, known) for path in includes])
 
 
 def _includes(draw: Draw) -> tuple[str, ...]:
     return tuple(f"{group}/{name}" for group, name in draw.entries.items())
 
 
-def _included(draw: Draw) -> Question:
+def _included(draw: Draw) -> Preset:
     try:
-        return _question(draw.kind.preset, _includes(draw))
+        return _scenario(draw.kind.preset, _includes(draw))
     except AssayError as error:
         raise RefusedError(error.message) from error
 
 
 @lru_cache(4096)
 def _medians(preset: str, includes: tuple[str, ...]) -> dict[str, float]:
-    question = _question(preset, includes)
     return {
         name: value.median() if isinstance(value, Distribution) else float(value)
-        for name, value in question.given.items()
-        if question.sources.get(name) != ON_COMMAND_LINE
+        for name, value in _scenario(preset, includes).given.items()
     }
 
 
@@ -190,13 +194,13 @@ def graph_given(draw: Draw) -> dict[str, float]:
 
 
 def _graph_values(draw: Draw, outputs: tuple[str, ...]) -> dict[str, float]:
-    question, given = _included(draw), graph_given(draw)
+    scenario, given = _included(draw), graph_given(draw)
     try:
-        refuse_impossible(given, question.variants)
+        refuse_impossible(given, scenario.variants)
     except InputError as error:
         raise RefusedError(error.message) from error
     names = tuple(sorted(given))
-    known, function = _tape(names, outputs, tuple(sorted(question.variants.items())))
+    known, function = _tape(names, outputs, tuple(sorted(scenario.variants.items())))
     values = dict.fromkeys(outputs, math.nan)
     if function is not None:
         found = function(*(given[name] for name in names))

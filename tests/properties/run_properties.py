@@ -44,21 +44,21 @@ class Tally:
 
 def check(seed: str, indices: range, names: tuple[str, ...] = ()) -> Tally:
     """Check the draws of some numbers; the first violation of each invariant is shrunk."""
-    answers, tally = Answers(invariants.ALL), Tally()
+    answers, tally, turns = Answers(invariants.ALL), Tally(), Counter[str]()
     for index in indices:
         draw = draws.draw(seed, index)
         tally.draws += 1
         tally.entries.update(f"{group}/{name}" for group, name in draw.entries.items())
-        turn = index // len(draws.KINDS)
+        turns[draw.kind.name] += 1
         for invariant in invariants.ALL:
             if invariant.kind != draw.kind.name or (names and invariant.name not in names):
                 continue
-            if turn % invariant.every:
+            if (turns[draw.kind.name] - 1) % invariant.every:
                 continue
             try:
                 violation = violation_of(invariant, draw, answers)
             except RefusedError as reason:
-                tally.refused[str(reason)[:60]] += 1
+                tally.refused[f"{draw.kind.name}: {str(reason)[:60]}"] += 1
                 break
             tally.checks[invariant.name] += 1
             if violation is None:
@@ -93,6 +93,8 @@ def main() -> int:
     for name, text in total.violations.items():
         print(f"\n{name}\n{text}")
     rarest = min(total.entries.items(), key=lambda item: item[1])
+    for reason, count in total.refused.most_common(5):
+        print(f"refused {count:,}: {reason}")
     print(f"\n{total.draws:,} draws, {len(total.checks)} invariants, {minutes:.1f} min")
     print(f"refused: {refused:.1%}; rarest entry: {rarest[0]}, {rarest[1]} times")
     return 1 if total.violations or refused > MOST_REFUSED else 0

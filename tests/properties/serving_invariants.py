@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from property_harness import SLACK, Answers, Bug, Draw, Invariant, Violation
+from property_harness import SLACK, Answers, Draw, Invariant, Violation
+from statements import at_most, by, not_above, not_below, scaled
 
 FIRST = "serving.time_to_first_token"
 STEP = "serving.step_time"
 END = "serving.end_to_end_time"
 RATE = "serving.request_rate"
+CAPACITY = "serving.capacity"
+PIN_RATE = "hbm.pin_rate"
 CONCURRENCY, PROMPT, OUTPUT = "serving.concurrency", "serving.prompt", "serving.output"
-
-Check = Callable[[Draw, Answers], Violation | None]
-
-
-def scaled(name: str, factor: Callable[[Draw], float]) -> Bug:
-    """A product that answers a variable times a factor by the draw."""
-    return lambda draw, what, number: number * factor(draw) if what == name else number
-
-
-def not_below(
-    name: str, change: str, factor: float = 2.0, least: Callable[[Draw], bool] = lambda _: True
-) -> Check:
-    """A figure that does not fall when a value of the draw grows."""
-
-    def check(draw: Draw, answers: Answers) -> Violation | None:
-        if not least(draw):
-            return None
-        more = draw.changed({change: draw.given(change) * factor})
-        before, after = answers.value(draw, name), answers.value(more, name)
-        if not after < before * (1 - SLACK):
-            return None
-        text = f"{name} fell from {before:.6g} to {after:.6g} with {factor:g} times {change}"
-        return Violation(text, name, (draw, more))
-
-    return check
 
 
 def little(draw: Draw, answers: Answers) -> Violation | None:
@@ -61,6 +38,11 @@ def lone(draw: Draw, answers: Answers) -> Violation | None:
     return Violation(f"{FIRST} of one request: {short:.6g}, {long:.6g}", FIRST, (alone, longer))
 
 
+def lone_output(draw: Draw, answers: Answers) -> Violation | None:
+    """Alone, a longer answer takes longer; in a batch its prompts also come less often."""
+    return not_below(END, OUTPUT)(draw.changed({CONCURRENCY: 1.0}), answers)
+
+
 def floors(draw: Draw, answers: Answers) -> Violation | None:
     """No iteration is faster than the roofline of its kernels."""
     for name in ("decode", "mixed", "burst"):
@@ -73,6 +55,37 @@ def floors(draw: Draw, answers: Answers) -> Violation | None:
     return None
 
 
+def cache_sum(draw: Draw, answers: Answers) -> Violation | None:
+    """The KV cache of as many requests as fit is the memory for it, on all GPUs."""
+    fit = answers.value(draw, "serving.requests_that_fit")
+    used = fit * answers.value(draw, "serving.kv.request_memory")
+    free = answers.value(draw, "serving.cache_memory") * answers.value(
+        draw, "serving.instance_gpus"
+    )
+    if math.isclose(used, free, rel_tol=1e-6):
+        return None
+    text = f"KV cache: expected {free:.6g} bytes, {fit:.6g} requests take {used:.6g}"
+    return Violation(text, "serving.requests_that_fit", (draw,))
+
+
+def output_floor(draw: Draw, answers: Answers) -> Violation | None:
+    """A batch gains a token each in no less than the roofline of a decode iteration."""
+    if draw.given(OUTPUT) < 2:
+        return None
+    rate, least = (
+        answers.value(draw, "serving.throughput"),
+        answers.value(draw, "serving.decode.floor_time"),
+    )
+    # The first token comes with the prompt.
+    most = (
+        answers.value(draw, "serving.batch") / least * draw.given(OUTPUT) / (draw.given(OUTPUT) - 1)
+    )
+    if rate <= most * (1 + SLACK):
+        return None
+    text = f"throughput: expected at most {most:.6g} tokens/s, got {rate:.6g}"
+    return Violation(text, "serving.throughput", (draw,))
+
+
 INVARIANTS = (
     Invariant(
         "Little's law of a closed loop", "serving", little,
@@ -80,11 +93,11 @@ INVARIANTS = (
     ),
     Invariant(
         "TTFT does not fall with concurrency", "serving", not_below(FIRST, CONCURRENCY),
-        scaled(FIRST, lambda draw: draw.given(CONCURRENCY) ** -1.1), (FIRST,),
+        scaled(FIRST, by(CONCURRENCY, -1.1)), (FIRST,),
     ),
     Invariant(
         "latency does not fall with concurrency", "serving", not_below(END, CONCURRENCY),
-        scaled(END, lambda draw: draw.given(CONCURRENCY) ** -1.1), (END,),
+        scaled(END, by(CONCURRENCY, -1.1)), (END,),
     ),
     Invariant(
         "a lone request waits for nobody", "serving", lone,
@@ -94,5 +107,37 @@ INVARIANTS = (
         "no iteration below its floor", "serving", floors,
         scaled("serving.decode.time", lambda _: 1e-3),
         tuple(f"serving.{name}.{part}" for name in ("decode", "mixed", "burst") for part in ("floor_time", "time")),
+    ),
+    Invariant(
+        "no more requests than the capacity", "serving", at_most(RATE, CAPACITY),
+        scaled(RATE, lambda _: 1.5), (RATE, CAPACITY),
+    ),
+    Invariant(
+        "TTFT does not fall with the prompt", "serving", not_below(FIRST, PROMPT),
+        scaled(FIRST, by(PROMPT, -3)), (FIRST,),
+    ),
+    Invariant(
+        "latency of a lone request does not fall with its output", "serving", lone_output,
+        scaled(END, by(OUTPUT, -3)), (END,),
+    ),
+    Invariant(
+        "a decode step does not slow down with memory bandwidth", "serving",
+        not_above("serving.decode.time", PIN_RATE),
+        scaled("serving.decode.time", by(PIN_RATE)), ("serving.decode.time",),
+    ),
+    Invariant(
+        "requests that fit fill the memory that is left", "serving", cache_sum,
+        scaled("serving.requests_that_fit", lambda _: 1.01),
+        ("serving.requests_that_fit", "serving.kv.request_memory", "serving.cache_memory",
+         "serving.instance_gpus"),
+    ),
+    Invariant(
+        "output of a batch is no faster than its floor", "serving", output_floor,
+        scaled("serving.throughput", lambda _: 1e4),
+        ("serving.throughput", "serving.batch", "serving.decode.floor_time"),
+    ),
+    Invariant(
+        "goodput is at most the rate", "serving", at_most("serving.goodput", RATE),
+        scaled("serving.goodput", lambda _: 1e9), ("serving.goodput", RATE),
     ),
 )  # fmt: skip

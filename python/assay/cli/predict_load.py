@@ -72,11 +72,11 @@ def _text(
         yield ""
         yield ((f"{row.rate:g} requests/s", styles.VALUE), f": {row.verdict}")
         cells = [
-            _cells("TTFT", row, lambda load: load.first_token),
-            _cells("TPOT", row, lambda load: load.output_token),
-            _cells("E2E", row, lambda load: load.end_to_end),
+            _cells("TTFT ms", row, lambda load: load.first_token, 1e3),
+            _cells("TPOT ms", row, lambda load: load.output_token, 1e3),
+            _cells("E2E s", row, lambda load: load.end_to_end, 1.0),
         ]
-        yield from table(("ms", "p50", "p90", "p99"), cells, canvas, right=(1, 2, 3))
+        yield from table(("", "p50", "p90", "p99"), cells, canvas, right=(1, 2, 3))
         low, high = row.lo, row.hi
         most = "" if high is None else f"{high.running:,.1f}"
         least = 0.0 if high is None else high.goodput
@@ -92,25 +92,24 @@ def _text(
 
 
 def _cells(
-    name: str, row: "PredictedLoad", latency: Callable[["OpenLoop"], "Latency"]
+    name: str, row: "PredictedLoad", latency: Callable[["OpenLoop"], "Latency"], scale: float
 ) -> tuple[Part, ...]:
     """A latency's percentiles, each with its interval."""
     own, low = latency(row), latency(row.lo)
     high = None if row.hi is None else latency(row.hi)
     cells: list[Part] = [name]
     for level in ("p50", "p90", "p99"):
-        most = "no end" if high is None else _milliseconds(getattr(high, level))
-        least = _milliseconds(getattr(low, level))
-        cells.append(f"{_milliseconds(getattr(own, level))} ({least} to {most})")
+        most = "no end" if high is None else _digits(scale * getattr(high, level))
+        least = _digits(scale * getattr(low, level))
+        cells.append(f"{_digits(scale * getattr(own, level))} ({least} to {most})")
     return tuple(cells)
 
 
-def _milliseconds(seconds: float) -> str:
-    """Milliseconds with three digits, or whole ones.
+def _digits(value: float) -> str:
+    """Three digits, or all before the point.
 
-    >>> _milliseconds(0.00617), _milliseconds(1.2345)
+    >>> _digits(6.17), _digits(1234.5)
     ('6.17', '1,234')
     """
-    value = 1e3 * seconds
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{decimals}f}"

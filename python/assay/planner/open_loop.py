@@ -32,6 +32,7 @@ _EXACT: Final = 8
 _STRIDE: Final = 1.25
 _MOST_NUMBER: Final = 20_000
 _REPRESENTATIVES: Final = 16
+_RARE: Final = 1e-5
 _MOST_LOAD: Final = 0.9
 _MOST_UNSTABLE: Final = 0.01
 """Probability of states in which prompts queue up, beyond which a server counts as saturated."""
@@ -76,7 +77,7 @@ def open_loop(
         (values + states.waiting, shares)
         for values, shares in (chain.first_token() for chain in states.chains)
     ]
-    gaps = points.mixture([chain.gaps() for chain in states.chains], states.token_weights)
+    gaps = states.token_gaps()
     outputs = states.output_tokens()
     rest = max(requests.output - 1, 0.0)
     ends = points.mixture(
@@ -113,9 +114,6 @@ class _Running:
         edges = [0, *((low + high + 1) // 2 for low, high in itertools.pairwise(picked))]
         self.weights = np.add.reduceat(share, edges)
         self._drop_unstable()
-        seconds = np.array([chain.mean_seconds for chain in self.chains])
-        tokens = self.weights * np.array(self.numbers) / seconds
-        self.token_weights = tokens / tokens.sum() if tokens.sum() > 0 else self.weights
         # Where more are there than may run, the others wait for a place: Little's law.
         beyond = np.maximum(numbers - requests.most_running, 0)
         self.waiting = float(share @ beyond) / requests.rate
@@ -170,6 +168,18 @@ class _Running:
                     f"{requests.rate:g} requests/s are more than the server completes"
                 )
 
+    def token_gaps(self) -> Points:
+        """Times between two tokens, over tokens: of the more requests, the more there are."""
+        decoding = [
+            (chain, weight * number / chain.mean_seconds)
+            for chain, number, weight in zip(self.chains, self.numbers, self.weights, strict=True)
+            if number
+        ]
+        if not decoding:
+            return self._chain(1).gaps()
+        weights = np.array([weight for _, weight in decoding])
+        return points.mixture([chain.gaps() for chain, _ in decoding], weights / weights.sum())
+
     def output_tokens(self) -> list[Points]:
         """Mean time between tokens of requests, by how many decode when they arrive."""
         requests = self.requests
@@ -198,11 +208,13 @@ class _Running:
 
 
 def _representatives(share: Array) -> list[int]:
-    """Numbers of requests that stand for those between them: quantiles of their distribution."""
+    """Numbers of requests that stand for those between them: the first, and quantiles."""
     cumulative = np.cumsum(share)
     targets = np.linspace(1e-4, 1 - 1e-4, _REPRESENTATIVES)
     quantiles = np.searchsorted(cumulative, targets)
-    return sorted({int(min(index, len(share) - 1)) for index in quantiles})
+    # Of few requests each counts; a quantile would stand for those below it, too.
+    first = np.nonzero(share[:_EXACT] > _RARE)[0]
+    return sorted({int(min(index, len(share) - 1)) for index in (*first, *quantiles)})
 
 
 def _latency(distribution: Points) -> Latency:

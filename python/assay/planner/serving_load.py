@@ -5,9 +5,11 @@ The times of iterations are those of `predict`; queues and percentiles are those
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from assay.answers import Progress, silent
@@ -196,9 +198,15 @@ def _iterations(
         {"prefill_tokens": prefills[1:]},
     ).step_ns  # fmt: skip
     table[0, 1:] = alone * 1e-9
-    known = np.array(numbers, dtype=np.float64)
 
-    def seconds(decoding: int, units: int) -> float:
-        return float(np.interp(decoding, known, table[:, units]))
+    @cache
+    def row(decoding: int) -> list[float]:
+        """The times with so many requests decoding, by a line between those of the table."""
+        above = min(bisect.bisect_left(numbers, decoding), len(numbers) - 1)
+        low = max(above - 1, 0)
+        width = numbers[above] - numbers[low]
+        part = min((decoding - numbers[low]) / width, 1.0) if width else 1.0
+        line: list[float] = ((1 - part) * table[low] + part * table[above]).tolist()
+        return line
 
-    return seconds
+    return lambda decoding, units: row(decoding)[units]

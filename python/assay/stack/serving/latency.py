@@ -56,7 +56,8 @@ own_time = scope.declare(
 group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
 steady_time = scope.declare(
     "steady_prompt_time, t_y [s as ms]: prefill time of requests after the first batch",
-    equals=own_time * ((maximum(group / loads.prompts, 1) + 1) / 2 + engine.queue_factor * _prompts_of_others)
+    equals=own_time * (1 + engine.queue_factor * _prompts_of_others)
+    + _prompt_error * loads.chunks * stretch / loads.prompts * maximum(group - loads.prompts, 0) / 2
     + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
     reference=_CHUNKED,
 )
