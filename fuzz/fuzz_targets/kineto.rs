@@ -7,10 +7,7 @@ use assay_trace::kineto::{Facts, Options, read};
 use assay_trace::{Result, TraceTable};
 
 fn read_blocks(path: &PathBuf, block_bytes: usize) -> Result<(TraceTable, Facts)> {
-    let options = Options {
-        block_bytes,
-        ..Options::default()
-    };
+    let options = Options { block_bytes, ..Options::default() };
     read(path, &options, &mut |_, _| true)
 }
 

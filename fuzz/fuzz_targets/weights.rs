@@ -13,26 +13,12 @@ libfuzzer_sys::fuzz_target!(|input: (u8, u8, u16, &[u8])| {
         return;
     };
     // Scales of int8 weights are the first four bytes of the input, for every row.
-    let scales = (format == ElementFormat::Int8).then(|| {
-        source
-            .iter()
-            .copied()
-            .cycle()
-            .take(4 * outputs)
-            .collect::<Vec<u8>>()
-    });
+    let scales = (format == ElementFormat::Int8)
+        .then(|| source.iter().copied().cycle().take(4 * outputs).collect::<Vec<u8>>());
     let mut packed = vec![0; bytes];
     let context = Context::best();
-    if pack_weights(
-        context,
-        format,
-        source,
-        scales.as_deref(),
-        outputs,
-        inputs,
-        &mut packed,
-    )
-    .is_err()
+    if pack_weights(context, format, source, scales.as_deref(), outputs, inputs, &mut packed)
+        .is_err()
     {
         return;
     }

@@ -32,10 +32,7 @@ impl Lru {
 
     /// Removes the slot, if present.
     pub fn remove(&mut self, slot: u32) {
-        let Some((older, newer)) = self
-            .links
-            .get_mut(slot as usize)
-            .and_then(|link| link.take())
+        let Some((older, newer)) = self.links.get_mut(slot as usize).and_then(|link| link.take())
         else {
             return;
         };

@@ -9,10 +9,7 @@ pub struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Slab { slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -66,13 +63,10 @@ impl<T> Slab<T> {
 
     /// All keys and values, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, (generation, entry))| {
-                let key = (u64::from(*generation) << 32) | slot as u64;
-                entry.as_ref().map(|value| (key, value))
-            })
+        self.slots.iter().enumerate().filter_map(|(slot, (generation, entry))| {
+            let key = (u64::from(*generation) << 32) | slot as u64;
+            entry.as_ref().map(|value| (key, value))
+        })
     }
 }
 

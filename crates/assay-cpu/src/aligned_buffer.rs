@@ -19,10 +19,7 @@ unsafe impl Sync for AlignedBuffer {}
 
 impl Default for AlignedBuffer {
     fn default() -> Self {
-        AlignedBuffer {
-            first: NonNull::dangling(),
-            bytes: 0,
-        }
+        AlignedBuffer { first: NonNull::dangling(), bytes: 0 }
     }
 }
 
@@ -44,11 +41,7 @@ impl AlignedBuffer {
     }
 
     fn layout(bytes: usize) -> Layout {
-        let alignment = if bytes >= HUGE_PAGE_BYTES {
-            HUGE_PAGE_BYTES
-        } else {
-            64
-        };
+        let alignment = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
         match Layout::from_size_align(bytes, alignment) {
             Ok(layout) => layout,
             // As `Vec` does.

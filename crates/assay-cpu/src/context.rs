@@ -15,9 +15,6 @@ pub struct Context<'a> {
 impl Context<'static> {
     /// All cores, and the best SIMD level they have.
     pub fn best() -> Self {
-        Context {
-            threads: ThreadPool::global(),
-            level: Level::best(),
-        }
+        Context { threads: ThreadPool::global(), level: Level::best() }
     }
 }

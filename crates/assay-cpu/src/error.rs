@@ -57,30 +57,15 @@ impl OpError {
 impl fmt::Display for OpError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpError::Shape {
-                operation,
-                argument,
-                expected,
-                got,
-            } => write!(
+            OpError::Shape { operation, argument, expected, got } => write!(
                 formatter,
                 "shape mismatch in {operation}: expected {argument} of {expected}, got {got}"
             ),
-            OpError::Value {
-                operation,
-                argument,
-                expected,
-                got,
-            } => write!(
+            OpError::Value { operation, argument, expected, got } => write!(
                 formatter,
                 "invalid {argument} in {operation}: expected {expected}, got {got}"
             ),
-            OpError::Index {
-                operation,
-                argument,
-                limit,
-                got,
-            } => write!(
+            OpError::Index { operation, argument, limit, got } => write!(
                 formatter,
                 "index out of range in {operation}: expected {argument} from 0 to below {limit}, \
                  got {got}"
@@ -98,9 +83,7 @@ pub(crate) fn check_length(
     got: usize,
     shape: &[usize],
 ) -> Result<()> {
-    let expected = shape
-        .iter()
-        .try_fold(1_usize, |length, extent| length.checked_mul(*extent));
+    let expected = shape.iter().try_fold(1_usize, |length, extent| length.checked_mul(*extent));
     if expected == Some(got) {
         return Ok(());
     }
@@ -140,11 +123,6 @@ pub(crate) fn check_index(
 ) -> Result<usize> {
     match usize::try_from(index) {
         Ok(index) if index < limit => Ok(index),
-        _ => Err(OpError::Index {
-            operation,
-            argument,
-            limit,
-            got: index,
-        }),
+        _ => Err(OpError::Index { operation, argument, limit, got: index }),
     }
 }

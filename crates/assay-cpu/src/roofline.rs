@@ -16,13 +16,11 @@ const REGISTER_VALUES: usize = 12 * LANES;
 /// Reads every element once on all threads and returns the sum: the read bandwidth.
 pub fn stream_read(context: Context, numbers: &[f32]) -> f64 {
     let total = Mutex::new(0.0);
-    context
-        .threads
-        .parallel_for(numbers.len(), MIN_VALUES_PER_TASK, &|range| {
-            let sum = context.level.run(StreamRead(&numbers[range]));
-            // Once per task: negligible.
-            *total.lock().unwrap_or_else(PoisonError::into_inner) += sum;
-        });
+    context.threads.parallel_for(numbers.len(), MIN_VALUES_PER_TASK, &|range| {
+        let sum = context.level.run(StreamRead(&numbers[range]));
+        // Once per task: negligible.
+        *total.lock().unwrap_or_else(PoisonError::into_inner) += sum;
+    });
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -47,13 +45,7 @@ impl Kernel for StreamRead<'_> {
         for lanes in self.0[4 * quarter..].as_chunks::<LANES>().0 {
             sums[0] = v.add(sums[0], v.load(lanes));
         }
-        let mut total: f64 = self
-            .0
-            .as_chunks::<LANES>()
-            .1
-            .iter()
-            .map(|&one| f64::from(one))
-            .sum();
+        let mut total: f64 = self.0.as_chunks::<LANES>().1.iter().map(|&one| f64::from(one)).sum();
         for sum in sums {
             let mut lanes = [0.0; LANES];
             v.store(sum, &mut lanes);
@@ -67,12 +59,10 @@ impl Kernel for StreamRead<'_> {
 pub fn stream_copy(context: Context, from: &[f32], to: &mut [f32]) -> Result<()> {
     check_length("stream_copy", "to", to.len(), &[from.len()])?;
     let to = DisjointSlice::new(to);
-    context
-        .threads
-        .parallel_for(from.len(), MIN_VALUES_PER_TASK, &|range| {
-            // SAFETY: ranges do not overlap.
-            unsafe { to.slice_mut(range.clone()) }.copy_from_slice(&from[range]);
-        });
+    context.threads.parallel_for(from.len(), MIN_VALUES_PER_TASK, &|range| {
+        // SAFETY: ranges do not overlap.
+        unsafe { to.slice_mut(range.clone()) }.copy_from_slice(&from[range]);
+    });
     Ok(())
 }
 

@@ -21,22 +21,13 @@ fn attend_with(
     head: usize,
 ) -> Vec<f64> {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| f64::from(*a) * f64::from(*b))
-            .sum()
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
     let cap = f64::from(options.softcap);
-    let slope = options
-        .alibi_slopes
-        .map_or(0.0, |slopes| f64::from(slopes[head]));
+    let slope = options.alibi_slopes.map_or(0.0, |slopes| f64::from(slopes[head]));
     let score = |(token, key): (usize, &&[f32])| {
         let score = dot(query, key) * f64::from(scale);
-        let score = if cap > 0.0 {
-            cap * (score / cap).tanh()
-        } else {
-            score
-        };
+        let score = if cap > 0.0 { cap * (score / cap).tanh() } else { score };
         let distance = keys.len() - 1 - token;
         match options.window > 0 && distance >= options.window {
             true => f64::NEG_INFINITY,
@@ -44,9 +35,7 @@ fn attend_with(
         }
     };
     let scores: Vec<f64> = keys.iter().enumerate().map(score).collect();
-    let sink = options
-        .sinks
-        .map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
+    let sink = options.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
     let max = scores.iter().copied().fold(sink, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum = weights.iter().sum::<f64>() + (sink - max).exp();
@@ -184,16 +173,9 @@ proptest! {
 
 #[test]
 fn online_softmax_handles_extreme_and_masked_scores() {
-    let shape = AttentionShape {
-        heads: 1,
-        kv_heads: 1,
-        head_size: 1,
-        scale: 1.0,
-    };
+    let shape = AttentionShape { heads: 1, kv_heads: 1, head_size: 1, scale: 1.0 };
     // The largest score comes last, and long after the first block.
-    let key: Vec<f32> = (0..200)
-        .map(|at| if at == 199 { 500.0 } else { -500.0 })
-        .collect();
+    let key: Vec<f32> = (0..200).map(|at| if at == 199 { 500.0 } else { -500.0 }).collect();
     let value: Vec<f32> = (0..200).map(|at| at as f32).collect();
     everywhere(|context| {
         let mut out = [0.0];
@@ -202,16 +184,8 @@ fn online_softmax_handles_extreme_and_masked_scores() {
         let hidden = [f32::NEG_INFINITY, 1.0];
         prefill_attention(context, shape, true, &[1.0], &hidden, &[5.0, 7.0], &mut out).unwrap();
         assert_eq!(out, [7.0]);
-        prefill_attention(
-            context,
-            shape,
-            true,
-            &[1.0],
-            &[f32::NAN, 1.0],
-            &[5.0, 7.0],
-            &mut out,
-        )
-        .unwrap();
+        prefill_attention(context, shape, true, &[1.0], &[f32::NAN, 1.0], &[5.0, 7.0], &mut out)
+            .unwrap();
         assert!(out[0].is_nan());
     });
 }
@@ -219,37 +193,18 @@ fn online_softmax_handles_extreme_and_masked_scores() {
 #[test]
 fn attention_errors_name_the_argument() {
     let context = Context::best();
-    let shape = AttentionShape {
-        heads: 3,
-        kv_heads: 2,
-        head_size: 4,
-        scale: 1.0,
-    };
+    let shape = AttentionShape { heads: 3, kv_heads: 2, head_size: 4, scale: 1.0 };
     let error = prefill_attention::<f32>(context, shape, true, &[], &[], &[], &mut []).unwrap_err();
     assert_eq!(
         error.to_string(),
         "invalid heads in prefill_attention: expected a multiple of the 2 heads of keys, got 3"
     );
-    let shape = AttentionShape {
-        heads: 1,
-        kv_heads: 1,
-        head_size: 1,
-        scale: 1.0,
-    };
-    let cache_shape = CacheShape {
-        blocks: 2,
-        block_size: 2,
-        kv_heads: 1,
-        head_size: 1,
-    };
+    let shape = AttentionShape { heads: 1, kv_heads: 1, head_size: 1, scale: 1.0 };
+    let cache_shape = CacheShape { blocks: 2, block_size: 2, kv_heads: 1, head_size: 1 };
     let (mut keys, mut values, mut q_out) = ([0.0_f32; 4], [0.0_f32; 4], [9.0; 2]);
     let mut write = |slots: &[i32], table: Option<&[f32]>| {
         let steps = HeadTransform {
-            rotary: table.map(|table| Rotary {
-                table,
-                rotary_dim: 2,
-                layout: RopeLayout::Halves,
-            }),
+            rotary: table.map(|table| Rotary { table, rotary_dim: 2, layout: RopeLayout::Halves }),
             ..HeadTransform::default()
         };
         let qkv = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -273,11 +228,7 @@ fn attention_errors_name_the_argument() {
             None,
             "index out of range in rope_write: expected slot_mapping from 0 to below 4, got 4",
         ),
-        (
-            [1, 1],
-            None,
-            "invalid slot_mapping in rope_write: expected each slot once, got 1 twice",
-        ),
+        ([1, 1], None, "invalid slot_mapping in rope_write: expected each slot once, got 1 twice"),
         (
             [1, 0],
             Some([1.0, 0.0].as_slice()),

@@ -8,11 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn device() -> CpuDevice {
-    CpuDevice::new(CpuOptions {
-        memory_bytes: Some(1 << 30),
-        workers: 2,
-    })
-    .expect("valid options")
+    CpuDevice::new(CpuOptions { memory_bytes: Some(1 << 30), workers: 2 }).expect("valid options")
 }
 
 fn increment(device: &CpuDevice) -> KernelId {
@@ -21,10 +17,7 @@ fn increment(device: &CpuDevice) -> KernelId {
         parameters: 2,
         check: None,
         body: Box::new(|call| {
-            let [
-                KernelArgument::Pointer(pointer),
-                KernelArgument::U64(length),
-            ] = call.arguments()
+            let [KernelArgument::Pointer(pointer), KernelArgument::U64(length)] = call.arguments()
             else {
                 panic!("increment takes a pointer and a length");
             };
@@ -40,13 +33,7 @@ fn increment(device: &CpuDevice) -> KernelId {
 }
 
 fn launch(kernel: KernelId, arguments: Vec<KernelArgument>) -> Launch {
-    Launch {
-        kernel,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        arguments,
-    }
+    Launch { kernel, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments }
 }
 
 #[test]
@@ -63,17 +50,10 @@ fn cpu_device_satisfies_the_backend_contract() {
 fn default_stream_is_synchronous() {
     let device = device();
     let pointer = device.allocate_device(1 << 20).unwrap();
-    device
-        .fill(StreamId(0), pointer.into(), 41, 1 << 20)
-        .unwrap();
+    device.fill(StreamId(0), pointer.into(), 41, 1 << 20).unwrap();
     let kernel = increment(&device);
-    let arguments = vec![
-        KernelArgument::Pointer(pointer),
-        KernelArgument::U64(1 << 20),
-    ];
-    device
-        .launch(StreamId(0), &launch(kernel, arguments))
-        .unwrap();
+    let arguments = vec![KernelArgument::Pointer(pointer), KernelArgument::U64(1 << 20)];
+    device.launch(StreamId(0), &launch(kernel, arguments)).unwrap();
     let bytes = device.memory().snapshot(pointer.into(), 1 << 20).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 42));
 }
@@ -99,13 +79,8 @@ fn default_stream_waits_for_events_of_other_streams() {
     device.wait_event(StreamId(0), event).unwrap();
     let kernel = increment(&device);
     let arguments = vec![KernelArgument::Pointer(pointer), KernelArgument::U64(64)];
-    device
-        .launch(StreamId(0), &launch(kernel, arguments))
-        .unwrap();
-    assert_eq!(
-        device.memory().snapshot(pointer.into(), 64).unwrap(),
-        [6; 64]
-    );
+    device.launch(StreamId(0), &launch(kernel, arguments)).unwrap();
+    assert_eq!(device.memory().snapshot(pointer.into(), 64).unwrap(), [6; 64]);
 }
 
 #[test]
@@ -141,18 +116,12 @@ fn kernel_panic_fails_only_its_stream() {
     let spread = refused.or(device.synchronize_stream(waiting).err());
     assert_eq!(spread, Some(failed));
     device.synchronize_stream(whole).unwrap();
-    assert_eq!(
-        device.memory().snapshot(pointer.into(), 64).unwrap(),
-        [2; 64]
-    );
+    assert_eq!(device.memory().snapshot(pointer.into(), 64).unwrap(), [2; 64]);
     // Recovered, the stream runs what is queued from then on.
     device.recover_stream(broken).unwrap();
     device.fill(broken, pointer.into(), 3, 64).unwrap();
     device.synchronize_stream(broken).unwrap();
-    assert_eq!(
-        device.memory().snapshot(pointer.into(), 64).unwrap(),
-        [3; 64]
-    );
+    assert_eq!(device.memory().snapshot(pointer.into(), 64).unwrap(), [3; 64]);
 }
 
 #[test]
@@ -189,17 +158,13 @@ fn default_stream_failure_is_returned_by_its_own_call() {
     device.fill(side, pointer.into(), 9, 64).unwrap();
     let graph = device.end_capture(side).unwrap();
     assert_eq!(device.launch_graph(graph, stream), Err(failure(Some(1))));
-    assert_eq!(
-        device.memory().snapshot(pointer.into(), 64).unwrap(),
-        [8; 64]
-    );
+    assert_eq!(device.memory().snapshot(pointer.into(), 64).unwrap(), [8; 64]);
     // The failure of another stream is returned by the first call behind a wait for it.
     let event = device.create_event().unwrap();
     device.launch(side, &launch(bad, vec![])).unwrap();
     device.record_event(event, side).unwrap();
-    let failure = device
-        .wait_event(stream, event)
-        .and_then(|()| device.fill(stream, pointer.into(), 1, 64));
+    let failure =
+        device.wait_event(stream, event).and_then(|()| device.fill(stream, pointer.into(), 1, 64));
     assert!(failure.is_err());
     device.fill(stream, pointer.into(), 2, 64).unwrap();
 }
@@ -247,32 +212,15 @@ fn kernel_check_refuses_before_queueing() {
     });
     let wrong = launch(picky, vec![KernelArgument::F32(1.0)]);
     let outcome = device.launch(StreamId(0), &wrong).unwrap_err();
-    assert_eq!(
-        outcome.to_string(),
-        "driver failed in launch: picky takes a u32, got F32(1.0)"
-    );
-    device
-        .launch(StreamId(0), &launch(picky, vec![KernelArgument::U32(1)]))
-        .unwrap();
+    assert_eq!(outcome.to_string(), "driver failed in launch: picky takes a u32, got F32(1.0)");
+    device.launch(StreamId(0), &launch(picky, vec![KernelArgument::U32(1)])).unwrap();
 }
 
 #[test]
 fn invalid_options_are_named() {
     for (options, name) in [
-        (
-            CpuOptions {
-                memory_bytes: Some(0),
-                workers: 1,
-            },
-            "memory_bytes",
-        ),
-        (
-            CpuOptions {
-                memory_bytes: None,
-                workers: 0,
-            },
-            "workers",
-        ),
+        (CpuOptions { memory_bytes: Some(0), workers: 1 }, "memory_bytes"),
+        (CpuOptions { memory_bytes: None, workers: 0 }, "workers"),
     ] {
         let error = CpuDevice::new(options).err().expect("refused");
         assert_eq!(error.code(), "invalid_option");

@@ -7,11 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 fn device() -> CpuDevice {
-    CpuDevice::new(CpuOptions {
-        memory_bytes: Some(1 << 24),
-        workers: 2,
-    })
-    .expect("valid options")
+    CpuDevice::new(CpuOptions { memory_bytes: Some(1 << 24), workers: 2 }).expect("valid options")
 }
 
 fn kernel(device: &CpuDevice, body: impl Fn() -> Result<()> + Send + Sync + 'static) -> Launch {
@@ -85,9 +81,7 @@ fn branches_run_at_the_same_time_and_after_what_they_wait_for() {
     });
     let graph = fork_and_join(&device, &root, &sides, &last);
     for _ in 0..20 {
-        device
-            .launch_graph(graph, device.default_stream())
-            .expect("sound");
+        device.launch_graph(graph, device.default_stream()).expect("sound");
         assert_eq!(order.load(Ordering::SeqCst), 2);
     }
     let side = device.create_stream(StreamPriority::Normal).expect("sound");
@@ -123,9 +117,7 @@ fn a_failing_branch_fails_the_replay_and_the_next_one_runs() {
     }
     assert_eq!(ran.load(Ordering::SeqCst), 0, "behind a failure");
     fails.store(0, Ordering::SeqCst);
-    device
-        .launch_graph(graph, device.default_stream())
-        .expect("sound");
+    device.launch_graph(graph, device.default_stream()).expect("sound");
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
@@ -169,23 +161,16 @@ fn a_delay_waits_as_long_as_its_slot_says() {
         let mut words = [0; 16];
         words[..8].copy_from_slice(&requested.to_ne_bytes());
         device.write_host(staged, &words).expect("sound");
-        device
-            .copy(stream, staged.into(), slot.into(), DELAY_SLOT_BYTES)
-            .expect("sound");
+        device.copy(stream, staged.into(), slot.into(), DELAY_SLOT_BYTES).expect("sound");
         let before = device.clock().now_ns();
         device.launch(stream, &delay).expect("sound");
         let passed = device.clock().now_ns() - before;
         let words = device.memory().snapshot(slot.into(), 16).expect("sound");
         let spent = u64::from_ne_bytes(words[8..].try_into().expect("sound"));
-        assert!(
-            spent >= requested && spent <= passed,
-            "{requested} {spent} {passed}"
-        );
+        assert!(spent >= requested && spent <= passed, "{requested} {spent} {passed}");
     }
-    let past_the_end = Launch {
-        arguments: vec![KernelArgument::Pointer(DevicePointer(slot.0 + 8))],
-        ..delay
-    };
+    let past_the_end =
+        Launch { arguments: vec![KernelArgument::Pointer(DevicePointer(slot.0 + 8))], ..delay };
     let refused = device.launch(stream, &past_the_end);
     assert_eq!(refused.expect_err("outside").code(), "out_of_bounds");
 }

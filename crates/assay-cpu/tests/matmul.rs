@@ -23,14 +23,9 @@ fn reference(a: Matrix, b: Matrix) -> Vec<f64> {
 #[test]
 fn matmul_handles_sizes_at_tile_and_block_edges() {
     let mut numbers = Numbers(1);
-    for (m, k, n) in [
-        (1, 1, 1),
-        (12, 256, 32),
-        (13, 257, 33),
-        (5, 3, 100),
-        (200, 520, 513),
-        (40, 1, 7),
-    ] {
+    for (m, k, n) in
+        [(1, 1, 1), (12, 256, 32), (13, 257, 33), (5, 3, 100), (200, 520, 513), (40, 1, 7)]
+    {
         let (a, b) = (numbers.vector(m * k), numbers.vector(k * n));
         let (a, b) = (Matrix::new(&a, m, k), Matrix::new(&b, k, n));
         let expected = reference(a, b);
@@ -47,13 +42,7 @@ fn matmul_handles_sizes_at_tile_and_block_edges() {
 fn matmul_handles_transposed_and_strided_operands() {
     let mut numbers = Numbers(2);
     let (a, b) = (numbers.vector(40 * 60), numbers.vector(30 * 40));
-    let a = Matrix {
-        data: &a,
-        rows: 20,
-        columns: 40,
-        row_stride: 2,
-        column_stride: 60,
-    };
+    let a = Matrix { data: &a, rows: 20, columns: 40, row_stride: 2, column_stride: 60 };
     let b = Matrix::new(&b, 30, 40).transposed();
     let expected = reference(a, b);
     everywhere(|context| {
@@ -66,14 +55,9 @@ fn matmul_handles_transposed_and_strided_operands() {
 #[test]
 fn bf16_matmul_handles_either_contiguous_operand() {
     let mut numbers = Numbers(3);
-    for (m, k, n) in [
-        (16, 32, 16),
-        (33, 96, 40),
-        (64, 1056, 70),
-        (17, 64, 5),
-        (300, 64, 20),
-        (40, 50, 40),
-    ] {
+    for (m, k, n) in
+        [(16, 32, 16), (33, 96, 40), (64, 1056, 70), (17, 64, 5), (300, 64, 20), (40, 50, 40)]
+    {
         let mut halves = |count| -> Vec<Bf16> {
             let values = numbers.vector(count);
             values.iter().map(|value| Bf16::from(*value)).collect()
@@ -168,26 +152,11 @@ proptest! {
 
 #[test]
 fn bf16_conversion_preserves_special_values() {
-    let shape = LinearShape {
-        rows: 1,
-        inputs: 1,
-        outputs: 4,
-    };
-    let weights: Vec<Bf16> = [2.0, f32::INFINITY, f32::NAN, 1e-40]
-        .map(Bf16::from)
-        .to_vec();
+    let shape = LinearShape { rows: 1, inputs: 1, outputs: 4 };
+    let weights: Vec<Bf16> = [2.0, f32::INFINITY, f32::NAN, 1e-40].map(Bf16::from).to_vec();
     everywhere(|context| {
         let mut out = [0.0; 4];
-        linear(
-            context,
-            &[1.0],
-            &weights,
-            shape,
-            Epilogue::default(),
-            false,
-            &mut out,
-        )
-        .unwrap();
+        linear(context, &[1.0], &weights, shape, Epilogue::default(), false, &mut out).unwrap();
         assert_eq!(out[0], 2.0, "1 * 2");
         assert_eq!(out[1], f32::INFINITY);
         assert!(out[2].is_nan());
@@ -199,28 +168,18 @@ fn bf16_conversion_preserves_special_values() {
 fn amx_linear_loses_no_activation_bits() {
     let mut numbers = Numbers(4);
     for (rows, inputs, outputs) in [(16, 32, 16), (40, 64, 33), (33, 1344, 48), (70, 96, 600)] {
-        let shape = LinearShape {
-            rows,
-            inputs,
-            outputs,
-        };
+        let shape = LinearShape { rows, inputs, outputs };
         let x = numbers.vector(rows * inputs);
         let (bias, residual) = (numbers.vector(outputs), numbers.vector(rows * outputs));
-        let weights: Vec<Bf16> = numbers
-            .vector(outputs * inputs)
-            .iter()
-            .map(|value| Bf16::from(*value))
-            .collect();
+        let weights: Vec<Bf16> =
+            numbers.vector(outputs * inputs).iter().map(|value| Bf16::from(*value)).collect();
         let widened: Vec<f32> = weights.iter().map(|value| f32::from(*value)).collect();
         let mut expected = linear_reference(&x, &widened, inputs);
         for (index, expected) in expected.iter_mut().enumerate() {
             *expected += f64::from(bias[index % outputs]) + f64::from(residual[index]);
         }
-        let epilogue = Epilogue {
-            bias: Some(&bias),
-            residual: Some(&residual),
-            ..Epilogue::default()
-        };
+        let epilogue =
+            Epilogue { bias: Some(&bias), residual: Some(&residual), ..Epilogue::default() };
         everywhere(|context| {
             let mut out = vec![f32::NAN; rows * outputs];
             linear(context, &x, &weights, shape, epilogue, false, &mut out).unwrap();
@@ -233,11 +192,7 @@ fn amx_linear_loses_no_activation_bits() {
 #[test]
 fn amx_linear_propagates_special_values() {
     let (rows, inputs, outputs) = (16, 32, 16);
-    let shape = LinearShape {
-        rows,
-        inputs,
-        outputs,
-    };
+    let shape = LinearShape { rows, inputs, outputs };
     // One number in each row, and weights of one.
     let special = [
         f32::INFINITY,

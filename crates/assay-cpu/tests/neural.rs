@@ -58,14 +58,7 @@ fn activations_match_reference() {
 
 #[test]
 fn activations_handle_infinities_and_nan() {
-    let x = [
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        f32::NAN,
-        -200.0,
-        200.0,
-        0.0,
-    ];
+    let x = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -200.0, 200.0, 0.0];
     for activation in [Activation::Silu, Activation::Gelu, Activation::GeluTanh] {
         everywhere(|context| {
             let mut out = [1.0; 6];
@@ -148,20 +141,7 @@ proptest! {
 #[test]
 fn softmax_handles_masked_and_extreme_rows() {
     let inf = f32::INFINITY;
-    let x = [
-        -inf,
-        0.0,
-        -inf,
-        1e30,
-        -1e30,
-        1e30,
-        -inf,
-        -inf,
-        -inf,
-        f32::NAN,
-        0.0,
-        1.0,
-    ];
+    let x = [-inf, 0.0, -inf, 1e30, -1e30, 1e30, -inf, -inf, -inf, f32::NAN, 0.0, 1.0];
     everywhere(|context| {
         let mut out = [0.0; 12];
         softmax(context, &x, 3, &mut out).unwrap();
@@ -195,21 +175,9 @@ fn rope_rotates_by_the_angle_of_the_position() {
     let rotary = table.rotary(RopeLayout::Interleaved);
     rope(context, &x, &[3], rotary, 1, 5, &mut interleaved).unwrap();
     let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
-    let expected = [
-        fast.cos(),
-        -2.0 * slow.sin(),
-        fast.sin(),
-        2.0 * slow.cos(),
-        9.0,
-    ];
+    let expected = [fast.cos(), -2.0 * slow.sin(), fast.sin(), 2.0 * slow.cos(), 9.0];
     assert_close("halves", &halves, &expected, 1e-6);
-    let expected = [
-        fast.cos(),
-        fast.sin(),
-        -2.0 * slow.sin(),
-        2.0 * slow.cos(),
-        9.0,
-    ];
+    let expected = [fast.cos(), fast.sin(), -2.0 * slow.sin(), 2.0 * slow.cos(), 9.0];
     assert_close("interleaved", &interleaved, &expected, 1e-6);
 }
 
@@ -231,14 +199,10 @@ fn angles(rotary_dim: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)>
 fn rope_scalings_match_the_papers() {
     let plain = angles(64, 10_000.0, RopeScaling::None);
     let near = |what: &str, got: f64, expected: f64| {
-        assert!(
-            (got - expected).abs() < 2e-6 * expected.max(1e-3),
-            "{what}: {got} {expected}"
-        );
+        assert!((got - expected).abs() < 2e-6 * expected.max(1e-3), "{what}: {got} {expected}");
     };
-    for (pair, (angle, _)) in angles(64, 10_000.0, RopeScaling::Linear { factor: 4.0 })
-        .iter()
-        .enumerate()
+    for (pair, (angle, _)) in
+        angles(64, 10_000.0, RopeScaling::Linear { factor: 4.0 }).iter().enumerate()
     {
         near("linear", *angle, plain[pair].0 / 4.0);
     }
@@ -274,11 +238,7 @@ fn rope_scalings_match_the_papers() {
     let (first, last) = (pair_of(32.0), pair_of(1.0));
     for (pair, (angle, length)) in yarn_with(Some(0.75), false).iter().enumerate() {
         let stretched = ((pair as f64 - first) / (last - first)).clamp(0.0, 1.0);
-        near(
-            "yarn, not truncated",
-            *angle,
-            plain[pair].0 * (1.0 - 0.75 * stretched),
-        );
+        near("yarn, not truncated", *angle, plain[pair].0 * (1.0 - 0.75 * stretched));
         near("yarn, given length", *length, 0.75);
     }
 }
@@ -309,12 +269,7 @@ fn sampling_respects_its_limits() {
     let logits = [0.0, 3.0, 1.0, 2.0, f32::NEG_INFINITY];
     let context = Context::best();
     let seen = |temperature, top_k, top_p, min_p| {
-        let sampling = Sampling {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-        };
+        let sampling = Sampling { temperature, top_k, top_p, min_p };
         let mut counts = [0_i32; 5];
         for step in 0..20_000 {
             let token = sample(context, &logits, sampling, uniform(7, step)).unwrap();
@@ -325,11 +280,7 @@ fn sampling_respects_its_limits() {
     assert_eq!(seen(0.0, 0, 1.0, 0.0), [0, 20_000, 0, 0, 0]);
     assert_eq!(seen(1.0, 1, 1.0, 0.0), [0, 20_000, 0, 0, 0]);
     // e^3 / (e^3 + e^2) = 0.731: two tokens, whichever way the others are left out.
-    for counts in [
-        seen(1.0, 2, 1.0, 0.0),
-        seen(1.0, 0, 0.8, 0.0),
-        seen(1.0, 0, 1.0, 0.2),
-    ] {
+    for counts in [seen(1.0, 2, 1.0, 0.0), seen(1.0, 0, 0.8, 0.0), seen(1.0, 0, 1.0, 0.2)] {
         assert_eq!(counts[0] + counts[2] + counts[4], 0, "{counts:?}");
         assert!((counts[1] - 14_621).abs() < 300, "{counts:?}");
     }
@@ -375,30 +326,12 @@ fn sampling_matches_the_sorted_reference() {
     let mut numbers = Numbers(11);
     for spread in [0.1, 1.0, 8.0] {
         let logits: Vec<f32> = numbers.vector(3_000).iter().map(|x| x * spread).collect();
-        for (top_k, top_p) in [
-            (0, 0.2),
-            (0, 0.95),
-            (1, 1.0),
-            (40, 1.0),
-            (40, 0.5),
-            (2_500, 0.9),
-        ] {
-            let sampling = Sampling {
-                temperature: 1.0,
-                top_k,
-                top_p,
-                min_p: 0.0,
-            };
+        for (top_k, top_p) in [(0, 0.2), (0, 0.95), (1, 1.0), (40, 1.0), (40, 0.5), (2_500, 0.9)] {
+            let sampling = Sampling { temperature: 1.0, top_k, top_p, min_p: 0.0 };
             let differ = (0..200).filter(|step| {
                 let uniform = uniform(3, *step);
                 let token = sample(context, &logits, sampling, uniform).unwrap();
-                token
-                    != Some(sampled_by_sorting(
-                        &logits,
-                        top_k,
-                        f64::from(top_p),
-                        uniform,
-                    ))
+                token != Some(sampled_by_sorting(&logits, top_k, f64::from(top_p), uniform))
             });
             // Single-precision exponentials move a limit by a millionth: rarely, the next token.
             assert!(differ.count() <= 1, "{spread} {top_k} {top_p}");
@@ -409,31 +342,10 @@ fn sampling_matches_the_sorted_reference() {
 #[test]
 fn sampling_refuses_invalid_parameters() {
     let context = Context::best();
-    let plain = Sampling {
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-    };
+    let plain = Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0 };
     for (logits, sampling, uniform, message) in [
-        (
-            vec![1.0],
-            Sampling {
-                temperature: -1.0,
-                ..plain
-            },
-            0.5,
-            "temperature",
-        ),
-        (
-            vec![1.0],
-            Sampling {
-                top_p: 0.0,
-                ..plain
-            },
-            0.5,
-            "top_p",
-        ),
+        (vec![1.0], Sampling { temperature: -1.0, ..plain }, 0.5, "temperature"),
+        (vec![1.0], Sampling { top_p: 0.0, ..plain }, 0.5, "top_p"),
         (vec![1.0], plain, 1.0, "uniform"),
     ] {
         let error = sample(context, &logits, sampling, uniform).unwrap_err();
@@ -443,10 +355,7 @@ fn sampling_refuses_invalid_parameters() {
     assert_eq!(sample(context, &certain, plain, 0.1), Ok(Some(1)));
     // What is not a number is never chosen, and where nothing is one there is no token.
     for temperature in [0.0, 1.0] {
-        let sampling = Sampling {
-            temperature,
-            ..plain
-        };
+        let sampling = Sampling { temperature, ..plain };
         let some = [f32::NAN, -4.0, f32::NAN];
         assert_eq!(sample(context, &some, sampling, 0.9), Ok(Some(1)));
         assert_eq!(sample(context, &[f32::NAN; 40], sampling, 0.9), Ok(None));

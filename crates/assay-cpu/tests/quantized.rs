@@ -39,10 +39,7 @@ fn quantization_error_matches_the_bit_width() {
     ] {
         let error = relative_error(&values, &round_trip(format, &values));
         assert!(error < bound, "{format}: {error}");
-        assert!(
-            error > bound / 2.0,
-            "{format}: {error} is too good to be true"
-        );
+        assert!(error > bound / 2.0, "{format}: {error} is too good to be true");
     }
 }
 
@@ -53,37 +50,19 @@ fn dequantized_blocks_match_ggml() {
         (
             BlockFormat::Q8_0,
             &[0],
-            [
-                8.497_925,
-                12.197_021_5,
-                -5.398_681_6,
-                1.999_511_7,
-                -4.798_828,
-            ],
+            [8.497_925, 12.197_021_5, -5.398_681_6, 1.999_511_7, -4.798_828],
             -807.802_734_375,
         ),
         (
             BlockFormat::Q4_0,
             &[0],
-            [
-                -0.299_926_76,
-                0.199_951_17,
-                -0.099_975_586,
-                0.399_902_34,
-                0.0,
-            ],
+            [-0.299_926_76, 0.199_951_17, -0.099_975_586, 0.399_902_34, 0.0],
             -51.787_353_515_625,
         ),
         (
             BlockFormat::Q4_1,
             &[0, 2],
-            [
-                1.599_609_4,
-                0.499_877_93,
-                1.299_682_6,
-                0.099_975_586,
-                1.299_682_6,
-            ],
+            [1.599_609_4, 0.499_877_93, 1.299_682_6, 0.099_975_586, 1.299_682_6],
             450.989_868_164_062_5,
         ),
         (
@@ -106,9 +85,8 @@ fn dequantized_blocks_match_ggml() {
         ),
     ];
     for (format, halves, some, weighted) in cases {
-        let mut block: Vec<u8> = (0..format.block_bytes())
-            .map(|index| ((index * 37 + 11) % 256) as u8)
-            .collect();
+        let mut block: Vec<u8> =
+            (0..format.block_bytes()).map(|index| ((index * 37 + 11) % 256) as u8).collect();
         for at in halves {
             block[*at..at + 2].copy_from_slice(&[0x66, 0x2E]);
         }
@@ -128,11 +106,7 @@ fn representable_values_round_trip() {
     for format in BlockFormat::ALL {
         assert_eq!(round_trip(format, &[0.0; 256]), [0.0; 256], "{format}");
         let back = round_trip(format, &[1.5; 256]);
-        assert!(
-            back.iter().all(|x| (x - 1.5).abs() < 0.02),
-            "{format}: {}",
-            back[0]
-        );
+        assert!(back.iter().all(|x| (x - 1.5).abs() < 0.02), "{format}: {}", back[0]);
     }
     let steps: Vec<f32> = (0..32).map(|index| (index % 16) as f32).collect();
     assert_eq!(round_trip(BlockFormat::Q4_1, &steps), steps);
@@ -221,16 +195,11 @@ fn amx_bf16_is_more_accurate_than_int8_activations() {
         let mut weights = vec![0.0; outputs * inputs];
         dequantize(Context::best(), format, &bytes, &mut weights).unwrap();
         let (expected, sizes) = exact(&x, &weights, inputs);
-        let epilogue = Epilogue {
-            bias: Some(&bias),
-            ..Epilogue::default()
-        };
+        let epilogue = Epilogue { bias: Some(&bias), ..Epilogue::default() };
         everywhere(|context| {
             let packed = PackedWeights::new(context, format, &bytes, outputs, inputs).unwrap();
             let mut out = vec![f32::NAN; rows * outputs];
-            let done = packed
-                .view()
-                .linear_amx(context, &x, rows, epilogue, &mut out);
+            let done = packed.view().linear_amx(context, &x, rows, epilogue, &mut out);
             assert_eq!(done.unwrap(), context.level.name().ends_with("amx"));
             if !context.level.name().ends_with("amx") {
                 return;
@@ -238,9 +207,7 @@ fn amx_bf16_is_more_accurate_than_int8_activations() {
             let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, rows, inputs).unwrap();
             let mut coarse = vec![f32::NAN; rows * outputs];
-            packed
-                .linear(context, &activations, epilogue, &mut coarse)
-                .unwrap();
+            packed.linear(context, &activations, epilogue, &mut coarse).unwrap();
             let (mut error, mut coarse_error) = (0.0, 0.0);
             for (index, expected) in expected.iter().enumerate() {
                 let expected = expected + f64::from(bias[index % outputs]);
@@ -259,28 +226,19 @@ fn amx_bf16_is_more_accurate_than_int8_activations() {
 #[test]
 fn amx_int8_weights_are_exact_for_exact_inputs() {
     let (rows, inputs, outputs) = (48, 64, 35);
-    let values: Vec<i8> = (0..outputs * inputs)
-        .map(|index| (index * 37 % 255) as u8 as i8)
-        .collect();
-    let scales: Vec<f32> = (0..outputs)
-        .map(|index| 0.5_f32.powi(index as i32 % 5))
-        .collect();
-    let x: Vec<f32> = (0..rows * inputs)
-        .map(|index| (index % 31) as f32 - 15.0)
-        .collect();
+    let values: Vec<i8> =
+        (0..outputs * inputs).map(|index| (index * 37 % 255) as u8 as i8).collect();
+    let scales: Vec<f32> = (0..outputs).map(|index| 0.5_f32.powi(index as i32 % 5)).collect();
+    let x: Vec<f32> = (0..rows * inputs).map(|index| (index % 31) as f32 - 15.0).collect();
     let weights: Vec<f32> = (0..outputs * inputs)
         .map(|index| f32::from(values[index]) * scales[index / inputs])
         .collect();
-    let expected: Vec<f32> = linear_reference(&x, &weights, inputs)
-        .iter()
-        .map(|x| *x as f32)
-        .collect();
+    let expected: Vec<f32> =
+        linear_reference(&x, &weights, inputs).iter().map(|x| *x as f32).collect();
     everywhere(|context| {
         let packed = PackedWeights::from_int8(context, &values, &scales, outputs, inputs).unwrap();
         let mut out = vec![f32::NAN; rows * outputs];
-        let done = packed
-            .view()
-            .linear_amx(context, &x, rows, Epilogue::default(), &mut out);
+        let done = packed.view().linear_amx(context, &x, rows, Epilogue::default(), &mut out);
         if done.unwrap() {
             assert_eq!(out, expected);
         }
@@ -296,33 +254,22 @@ fn extreme_codes_do_not_overflow() {
         blocks.extend([0x00, 0x3C]);
         blocks.extend([0x80; 32]);
     }
-    let x: Vec<f32> = (0..inputs)
-        .map(|index| if index % 2 == 0 { 1.0 } else { -1.0 })
-        .collect();
+    let x: Vec<f32> = (0..inputs).map(|index| if index % 2 == 0 { 1.0 } else { -1.0 }).collect();
     everywhere(|context| {
         let weights = PackedWeights::new(context, BlockFormat::Q8_0, &blocks, 1, inputs).unwrap();
         for (x, expected) in [(vec![1.0; inputs], -128.0 * 4096.0), (x.clone(), 0.0)] {
             let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, 1, inputs).unwrap();
             let mut out = [0.0];
-            weights
-                .linear(context, &activations, Epilogue::default(), &mut out)
-                .unwrap();
-            assert!(
-                (out[0] - expected).abs() < 0.1,
-                "{}: {}",
-                context.level,
-                out[0]
-            );
+            weights.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
+            assert!((out[0] - expected).abs() < 0.1, "{}: {}", context.level, out[0]);
         }
     });
 }
 
 #[test]
 fn int8_weights_have_a_scale_per_row() {
-    let values: Vec<i8> = (0..2 * 64)
-        .map(|index| (index * 37 % 255) as u8 as i8)
-        .collect();
+    let values: Vec<i8> = (0..2 * 64).map(|index| (index * 37 % 255) as u8 as i8).collect();
     let scales = [0.5, 0.25];
     // Exact as bytes: whole numbers of which one is 127 in each group of 32.
     let x: Vec<f32> = (0..64).map(|index| (index % 32 * 8 - 121) as f32).collect();
@@ -337,13 +284,8 @@ fn int8_weights_have_a_scale_per_row() {
         let mut activations = QuantizedActivations::new();
         activations.quantize(context, &x, 1, 64).unwrap();
         let mut out = [0.0; 2];
-        let epilogue = Epilogue {
-            bias: Some(&[1.0, 2.0]),
-            ..Epilogue::default()
-        };
-        packed
-            .linear(context, &activations, epilogue, &mut out)
-            .unwrap();
+        let epilogue = Epilogue { bias: Some(&[1.0, 2.0]), ..Epilogue::default() };
+        packed.linear(context, &activations, epilogue, &mut out).unwrap();
         let plain = [out[0] - 1.0, out[1] - 2.0];
         assert_close(context.level.name(), &plain, &expected, 1e-6);
     });
@@ -361,9 +303,7 @@ fn non_finite_activation_propagates_to_every_output() {
             let mut activations = QuantizedActivations::new();
             activations.quantize(context, &x, 1, 32).unwrap();
             let mut out = [0.0; 3];
-            weights
-                .linear(context, &activations, Epilogue::default(), &mut out)
-                .unwrap();
+            weights.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
             assert!(out.iter().all(|x| x.is_nan()), "{}: {out:?}", context.level);
         });
     }

@@ -214,22 +214,14 @@ fn search() -> Installation {
         Ok((finding, functions)) => (Ok(finding), Some(functions)),
         Err(problem) => (Err(CudaUnavailable::Compiler { problem }), None),
     };
-    Installation {
-        driver,
-        devices,
-        compiler,
-        driver_functions,
-        compiler_functions,
-    }
+    Installation { driver, devices, compiler, driver_functions, compiler_functions }
 }
 
 fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailable> {
     let absent = |problem| CudaUnavailable::Driver { problem };
     let opened = open_first(["libcuda.so.1", "libcuda.so"]).map_err(absent)?;
     let driver = Driver::load(&opened).map_err(absent)?;
-    let failed = |status| CudaUnavailable::DriverFailed {
-        message: driver.describe(status),
-    };
+    let failed = |status| CudaUnavailable::DriverFailed { message: driver.describe(status) };
     // SAFETY: initialization takes no flags.
     match unsafe { (driver.cuInit)(0) } {
         SUCCESS => {}
@@ -239,23 +231,16 @@ fn find_driver() -> Result<(LibraryInfo, Driver, Vec<DeviceInfo>), CudaUnavailab
     let (mut version, mut count): (c_int, c_int) = (0, 0);
     // SAFETY: each call stores one number.
     let statuses = unsafe {
-        [
-            (driver.cuDriverGetVersion)(&raw mut version),
-            (driver.cuDeviceGetCount)(&raw mut count),
-        ]
+        [(driver.cuDriverGetVersion)(&raw mut version), (driver.cuDeviceGetCount)(&raw mut count)]
     };
     if let Some(status) = statuses.into_iter().find(|status| *status != SUCCESS) {
         return Err(failed(status));
     }
-    let facts: Result<Vec<DeviceInfo>, u32> = (0..count)
-        .map(|number| query_device(&driver, number))
-        .collect();
+    let facts: Result<Vec<DeviceInfo>, u32> =
+        (0..count).map(|number| query_device(&driver, number)).collect();
     let devices = facts.map_err(failed)?;
     let version = u32::try_from(version).unwrap_or(0);
-    let finding = LibraryInfo {
-        path: opened.name,
-        version: (version / 1000, version % 1000 / 10),
-    };
+    let finding = LibraryInfo { path: opened.name, version: (version / 1000, version % 1000 / 10) };
     Ok((finding, driver, devices))
 }
 
@@ -307,9 +292,6 @@ fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryInfo, Nvrtc), Libr
     // SAFETY: stores two numbers, and cannot fail.
     unsafe { (nvrtc.nvrtcVersion)(&raw mut major, &raw mut minor) };
     let number = |value: c_int| u32::try_from(value).unwrap_or(0);
-    let finding = LibraryInfo {
-        path: opened.name,
-        version: (number(major), number(minor)),
-    };
+    let finding = LibraryInfo { path: opened.name, version: (number(major), number(minor)) };
     Ok((finding, nvrtc))
 }

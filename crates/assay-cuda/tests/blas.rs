@@ -45,9 +45,7 @@ fn e4m3(bits: u8) -> f64 {
 fn to_e4m3(value: f32) -> u8 {
     let distance = |bits: &u8| (e4m3(*bits) - f64::from(value)).abs();
     let finite = (0..=255u8).filter(|bits| bits & 0x7F != 0x7F);
-    finite
-        .min_by(|a, b| distance(a).total_cmp(&distance(b)))
-        .unwrap_or(0)
+    finite.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
 }
 
 fn upload(device: &CudaDevice, bytes: &[u8]) -> DevicePointer {
@@ -55,18 +53,13 @@ fn upload(device: &CudaDevice, bytes: &[u8]) -> DevicePointer {
     let there = device.allocate_device(length).expect("memory");
     let host = device.allocate_host(length).expect("memory");
     device.write_host(host, bytes).expect("written");
-    device
-        .copy(StreamId(0), host.into(), there.into(), length)
-        .expect("copied");
+    device.copy(StreamId(0), host.into(), there.into(), length).expect("copied");
     device.free_host(host).expect("freed");
     there
 }
 
 fn upload_floats(device: &CudaDevice, values: &[f32]) -> DevicePointer {
-    let bytes: Vec<u8> = values
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     upload(device, &bytes)
 }
 
@@ -76,22 +69,14 @@ fn multiply(device: &CudaDevice, product: GemmProblem, pointers: GemmPointers) -
         0,
         Box::new(move |queue, _| queue.gemm(&product, &pointers)),
     );
-    let launch = Launch {
-        kernel,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        arguments: vec![],
-    };
+    let launch = Launch { kernel, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments: vec![] };
     // Twice: the second one takes the plan that the first one made.
     for _ in 0..2 {
         device.launch(StreamId(0), &launch).expect("launched");
     }
     let bytes = ROWS * COLUMNS * 4;
     let host = device.allocate_host(bytes as u64).expect("memory");
-    device
-        .copy(StreamId(0), pointers.out.into(), host.into(), bytes as u64)
-        .expect("copied");
+    device.copy(StreamId(0), pointers.out.into(), host.into(), bytes as u64).expect("copied");
     device.synchronize_stream(StreamId(0)).expect("finished");
     let mut read = vec![0; bytes];
     device.read_host(host, &mut read).expect("read");
@@ -101,13 +86,7 @@ fn multiply(device: &CudaDevice, product: GemmProblem, pointers: GemmPointers) -
 }
 
 fn matrix(element: Element, transposed: bool, stride: usize) -> Matrix {
-    Matrix {
-        element,
-        transposed,
-        stride: stride as u64,
-        batch_stride: 0,
-        alignment: 256,
-    }
+    Matrix { element, transposed, stride: stride as u64, batch_stride: 0, alignment: 256 }
 }
 
 fn product(element: Element) -> GemmProblem {
@@ -161,12 +140,7 @@ fn single_precision_stays_single_unless_tf32_is_asked_for() {
     assert!(exact < 1e-6, "{exact}");
     let mut asked = product(Element::F32);
     asked.tf32 = true;
-    let rounded = error(
-        &multiply(&device, asked, pointers),
-        &wide(&a),
-        &wide(&b),
-        1.0,
-    );
+    let rounded = error(&multiply(&device, asked, pointers), &wide(&a), &wide(&b), 1.0);
     assert!(rounded > 1e-5 && rounded < 1e-3, "{rounded}");
 }
 
@@ -185,10 +159,7 @@ fn fp8_gemm_applies_scales() {
         b: upload(&device, &b),
         c: None,
         bias: None,
-        scales: Some((
-            upload_floats(&device, &[0.5]),
-            upload_floats(&device, &[3.0]),
-        )),
+        scales: Some((upload_floats(&device, &[0.5]), upload_floats(&device, &[3.0]))),
         out: upload_floats(&device, &[f32::NAN; ROWS * COLUMNS]),
     };
     let wide = |bits: &[u8]| -> Vec<f64> { bits.iter().copied().map(e4m3).collect() };

@@ -24,12 +24,7 @@ fn has_compiler() -> bool {
 }
 
 fn source<'a>(text: &'a str, options: &'a [String]) -> Source<'a> {
-    Source {
-        name: "add.cu",
-        text,
-        headers: &[("sizes.cuh", "#define OFFSET 1.0f\n")],
-        options,
-    }
+    Source { name: "add.cu", text, headers: &[("sizes.cuh", "#define OFFSET 1.0f\n")], options }
 }
 
 #[test]
@@ -39,11 +34,7 @@ fn missing_nvrtc_has_the_documented_message() {
     }
     let error = compile(&source(ADD, &[]), Architecture::of_device(80)).unwrap_err();
     assert_eq!(error.code(), "no_nvrtc");
-    assert!(
-        error
-            .to_string()
-            .starts_with("NVRTC JIT compiler not available\n")
-    );
+    assert!(error.to_string().starts_with("NVRTC JIT compiler not available\n"));
 }
 
 #[test]
@@ -69,16 +60,10 @@ fn errors_show_the_line_and_a_caret() {
     let CompileError::Source { diagnostics, .. } = &error else {
         panic!("{error}");
     };
-    assert_eq!(
-        (diagnostics[0].file.as_str(), diagnostics[0].line),
-        ("add.cu", 2)
-    );
+    assert_eq!((diagnostics[0].file.as_str(), diagnostics[0].line), ("add.cu", 2));
     let message = error.to_string();
     let lines: Vec<&str> = message.lines().collect();
-    assert_eq!(
-        lines[0],
-        "add.cu:2: error: identifier \"missing\" is undefined"
-    );
+    assert_eq!(lines[0], "add.cu:2: error: identifier \"missing\" is undefined");
     assert!(lines[1].contains("a[0] = missing + 1;"), "{message}");
     let caret = lines[2].find('^').unwrap();
     assert_eq!(lines[1].find("missing"), Some(caret), "{message}");
@@ -108,12 +93,7 @@ fn damaged_cache_entry_is_recompiled_with_a_notice() {
     let architecture = Architecture::of_device(80);
     let once = || compile_cached(&source(ADD, &options), architecture, Some(&cache)).unwrap();
     let first = once();
-    let file = std::fs::read_dir(&folder)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
     // What is on disk is what is returned.
     assert_eq!(once().bytes, first.bytes);
     assert_eq!(cache.take_notices(), Vec::<String>::new());

@@ -43,27 +43,15 @@ fn device(options: CudaOptions) -> Option<CudaDevice> {
 }
 
 fn kernel(device: &CudaDevice, name: &str) -> KernelId {
-    let source = Source {
-        name: "kernels.cu",
-        text: KERNELS,
-        headers: &[],
-        options: &[],
-    };
+    let source = Source { name: "kernels.cu", text: KERNELS, headers: &[], options: &[] };
     let module = device.compile(&source).expect("the source compiles");
-    let function = module
-        .function(name, LaunchOptions::default())
-        .expect("the source has the kernel");
+    let function =
+        module.function(name, LaunchOptions::default()).expect("the source has the kernel");
     device.register_function(function)
 }
 
 fn launch(kernel: KernelId, arguments: Vec<KernelArgument>) -> Launch {
-    Launch {
-        kernel,
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 0,
-        arguments,
-    }
+    Launch { kernel, grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, arguments }
 }
 
 #[test]
@@ -93,10 +81,7 @@ fn unavailable_cuda_has_the_documented_message() {
         "GPU too old",
     ];
     let sentence = missing.message();
-    assert!(
-        words.iter().any(|word| sentence.starts_with(word)),
-        "{sentence}"
-    );
+    assert!(words.iter().any(|word| sentence.starts_with(word)), "{sentence}");
 }
 
 #[test]
@@ -104,10 +89,7 @@ fn unknown_ordinal_is_refused() {
     if discover().missing(0).is_some() {
         return;
     }
-    let refused = CudaDevice::new(CudaOptions {
-        ordinal: 99,
-        ..CudaOptions::default()
-    });
+    let refused = CudaDevice::new(CudaOptions { ordinal: 99, ..CudaOptions::default() });
     let Some(DeviceError::CudaUnavailable(CudaUnavailable::Ordinal { ordinal, .. })) =
         refused.err()
     else {
@@ -129,17 +111,10 @@ fn synchronizing_one_stream_does_not_wait_for_another() {
     let increment = kernel(&device, "increment");
     let pointer = device.allocate_device(1 << 20).unwrap();
     let half_a_second = vec![KernelArgument::I64(500_000_000)];
-    let arguments = vec![
-        KernelArgument::Pointer(pointer),
-        KernelArgument::U64(1 << 20),
-    ];
+    let arguments = vec![KernelArgument::Pointer(pointer), KernelArgument::U64(1 << 20)];
     // Once beforehand: loading code is not what is measured.
-    device
-        .launch(fast, &launch(increment, arguments.clone()))
-        .unwrap();
-    device
-        .launch(slow, &launch(spin, vec![KernelArgument::I64(1)]))
-        .unwrap();
+    device.launch(fast, &launch(increment, arguments.clone())).unwrap();
+    device.launch(slow, &launch(spin, vec![KernelArgument::I64(1)])).unwrap();
     device.synchronize_stream(slow).unwrap();
     let beginning = Instant::now();
     device.launch(slow, &launch(spin, half_a_second)).unwrap();
@@ -150,10 +125,7 @@ fn synchronizing_one_stream_does_not_wait_for_another() {
     let other = device.allocate_device(64 << 20).unwrap();
     device.free_device(other).unwrap();
     let waited = beginning.elapsed();
-    assert!(
-        !device.query_stream(slow).unwrap(),
-        "the slow stream still runs"
-    );
+    assert!(!device.query_stream(slow).unwrap(), "the slow stream still runs");
     assert!(waited < Duration::from_millis(250), "{waited:?}");
     device.synchronize_stream(slow).unwrap();
     assert!(beginning.elapsed() >= Duration::from_millis(490));
@@ -170,9 +142,7 @@ fn freed_memory_is_not_reused_under_running_work() {
     let host = device.allocate_host(64).unwrap();
     for _ in 0..4 {
         let victim = device.allocate_device(bytes).unwrap();
-        device
-            .launch(stream, &launch(spin, vec![KernelArgument::I64(20_000_000)]))
-            .unwrap();
+        device.launch(stream, &launch(spin, vec![KernelArgument::I64(20_000_000)])).unwrap();
         device.fill(stream, victim.into(), 7, bytes).unwrap();
         device.copy(stream, victim.into(), host.into(), 64).unwrap();
         device.free_device(victim).unwrap();
@@ -183,9 +153,7 @@ fn freed_memory_is_not_reused_under_running_work() {
         let mut seen = [0; 64];
         device.read_host(host, &mut seen).unwrap();
         assert_eq!(seen, [7; 64]);
-        device
-            .copy(StreamId(0), next.into(), host.into(), 64)
-            .unwrap();
+        device.copy(StreamId(0), next.into(), host.into(), 64).unwrap();
         device.synchronize_stream(StreamId(0)).unwrap();
         device.read_host(host, &mut seen).unwrap();
         assert_eq!(seen, [9; 64]);
@@ -205,9 +173,7 @@ fn kernel_may_use_all_shared_memory_and_argument_errors_are_named() {
     asked.shared_bytes = device.facts().shared_bytes;
     device.launch(StreamId(0), &asked).unwrap();
     let host = device.allocate_host(4096).unwrap();
-    device
-        .copy(StreamId(0), out.into(), host.into(), 4096)
-        .unwrap();
+    device.copy(StreamId(0), out.into(), host.into(), 4096).unwrap();
     device.synchronize_stream(StreamId(0)).unwrap();
     let mut bytes = [0; 4096];
     device.read_host(host, &mut bytes).unwrap();
@@ -219,10 +185,7 @@ fn kernel_may_use_all_shared_memory_and_argument_errors_are_named() {
         "{message}"
     );
     asked.shared_bytes += 1;
-    assert_eq!(
-        device.launch(StreamId(0), &asked).unwrap_err().code(),
-        "driver"
-    );
+    assert_eq!(device.launch(StreamId(0), &asked).unwrap_err().code(), "driver");
     // The refusal left the device whole.
     device.synchronize_stream(StreamId(0)).unwrap();
 }
@@ -234,10 +197,7 @@ fn out_of_memory_reports_free_bytes() {
     };
     let info = device.memory_info().unwrap();
     let error = device.allocate_device(info.total_bytes - 4096).unwrap_err();
-    let BackendError::OutOfMemory {
-        requested, free, ..
-    } = error
-    else {
+    let BackendError::OutOfMemory { requested, free, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(requested, info.total_bytes - 4096);
@@ -316,10 +276,7 @@ fn child_traps() {
     // Everything after it says the same.
     let later = device.allocate_device(64).unwrap_err();
     assert_eq!(later.code(), "device_fault");
-    assert!(
-        later.to_string().contains("kernel trap of stream 0"),
-        "{later}"
-    );
+    assert!(later.to_string().contains("kernel trap of stream 0"), "{later}");
 }
 
 #[test]
@@ -327,23 +284,16 @@ fn child_spins() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let device = device(CudaOptions {
-        watchdog: Some(Duration::from_secs(1)),
-        ..CudaOptions::default()
-    });
+    let device =
+        device(CudaOptions { watchdog: Some(Duration::from_secs(1)), ..CudaOptions::default() });
     let device = device.expect("a device");
     let spin = kernel(&device, "spin");
     let three_seconds = vec![KernelArgument::I64(3_000_000_000)];
-    device
-        .launch(StreamId(0), &launch(spin, three_seconds))
-        .unwrap();
+    device.launch(StreamId(0), &launch(spin, three_seconds)).unwrap();
     let beginning = Instant::now();
     let error = device.synchronize_stream(StreamId(0)).unwrap_err();
     let waited = beginning.elapsed();
     assert_eq!(error.code(), "watchdog");
     assert!(error.to_string().contains("kernel spin"), "{error}");
-    assert!(
-        waited >= Duration::from_secs(1) && waited < Duration::from_millis(1500),
-        "{waited:?}"
-    );
+    assert!(waited >= Duration::from_secs(1) && waited < Duration::from_millis(1500), "{waited:?}");
 }

@@ -89,11 +89,7 @@ impl fmt::Display for FormatError {
         if let Some(file) = &self.file {
             write!(formatter, "{file}: ")?;
         }
-        write!(
-            formatter,
-            "{}: expected {}, got {}",
-            self.field, self.expected, self.got
-        )
+        write!(formatter, "{}: expected {}, got {}", self.field, self.expected, self.got)
     }
 }
 

@@ -37,10 +37,7 @@ pub(crate) fn sizes(field: &str, format: ElementFormat, shape: &[u64]) -> Result
         return Err(FormatError::new(
             Fault::Shape,
             format_args!("{field} shape"),
-            format_args!(
-                "rows of a multiple of {} elements for {format}",
-                format.block_values()
-            ),
+            format_args!("rows of a multiple of {} elements for {format}", format.block_values()),
             format_args!("{shape:?}"),
         ));
     }
@@ -56,10 +53,8 @@ pub(crate) fn sizes(field: &str, format: ElementFormat, shape: &[u64]) -> Result
 
 /// Refuses tensors that share bytes.
 pub(crate) fn check_overlaps(tensors: &[Tensor]) -> Result<()> {
-    let mut order: Vec<&Tensor> = tensors
-        .iter()
-        .filter(|tensor| !tensor.range.is_empty())
-        .collect();
+    let mut order: Vec<&Tensor> =
+        tensors.iter().filter(|tensor| !tensor.range.is_empty()).collect();
     order.sort_by_key(|tensor| tensor.range.start);
     for pair in order.windows(2) {
         if pair[0].range.end > pair[1].range.start {

@@ -13,10 +13,7 @@ fn every_metadata_type_is_read() {
         Some(Value::Scalar(scalar)) => scalar.clone(),
         other => panic!("{key}: {other:?}"),
     };
-    assert_eq!(
-        scalar("general.architecture"),
-        Scalar::Text("llama".to_owned())
-    );
+    assert_eq!(scalar("general.architecture"), Scalar::Text("llama".to_owned()));
     assert_eq!(scalar("u8"), Scalar::U8(200));
     assert_eq!(scalar("i8"), Scalar::I8(-56));
     assert_eq!(scalar("u16"), Scalar::U16(65_535));
@@ -59,12 +56,7 @@ fn tensors_are_ranges_of_the_file() {
         .tensors()
         .iter()
         .map(|tensor| {
-            (
-                tensor.name.as_str(),
-                tensor.format,
-                tensor.shape.clone(),
-                tensor.range.clone(),
-            )
+            (tensor.name.as_str(), tensor.format, tensor.shape.clone(), tensor.range.clone())
         })
         .collect();
     assert_eq!(
@@ -75,10 +67,7 @@ fn tensors_are_ranges_of_the_file() {
             ("c", ElementFormat::Bf16, vec![3], data + 128..data + 134),
         ]
     );
-    assert_eq!(
-        &file.mapping().bytes()[found[0].3.clone()],
-        (0..32).collect::<Vec<u8>>()
-    );
+    assert_eq!(&file.mapping().bytes()[found[0].3.clone()], (0..32).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -111,90 +100,38 @@ fn invalid_fields_are_named() {
     let huge = u64::MAX;
     let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
         ("empty", vec![], "truncated", "magic"),
-        (
-            "other file",
-            b"PK\x03\x04 and more bytes".to_vec(),
-            "magic",
-            "magic",
-        ),
+        ("other file", b"PK\x03\x04 and more bytes".to_vec(), "magic", "magic"),
         ("only magic", b"GGUF".to_vec(), "truncated", "version"),
-        (
-            "old version",
-            gguf_counted(1, 0, 0, &[], &[], 1, &[]),
-            "version",
-            "version",
-        ),
+        ("old version", gguf_counted(1, 0, 0, &[], &[], 1, &[]), "version", "version"),
         (
             "big endian",
             gguf_counted(3_u32.swap_bytes(), 0, 0, &[], &[], 1, &[]),
             "version",
             "big-endian",
         ),
-        (
-            "tensor count",
-            gguf_counted(3, huge, 0, &[], &[], 1, &[]),
-            "count",
-            "tensor_count",
-        ),
-        (
-            "entry count",
-            gguf_counted(3, 0, huge, &[], &[], 1, &[]),
-            "count",
-            "metadata_kv_count",
-        ),
+        ("tensor count", gguf_counted(3, huge, 0, &[], &[], 1, &[]), "count", "tensor_count"),
+        ("entry count", gguf_counted(3, 0, huge, &[], &[], 1, &[]), "count", "metadata_kv_count"),
         (
             "count that metadata used up",
-            gguf_counted(
-                3,
-                1,
-                1,
-                &[entry("k", 8, &text(&"x".repeat(40)))],
-                &[],
-                1,
-                &[],
-            ),
+            gguf_counted(3, 1, 1, &[entry("k", 8, &text(&"x".repeat(40)))], &[], 1, &[]),
             "count",
             "tensor_count",
         ),
         (
             "key length",
-            gguf_counted(
-                3,
-                0,
-                1,
-                &[],
-                &[],
-                1,
-                &[&huge.to_le_bytes()[..], &[0; 8]].concat(),
-            ),
+            gguf_counted(3, 0, 1, &[], &[], 1, &[&huge.to_le_bytes()[..], &[0; 8]].concat()),
             "truncated",
             "metadata key 0",
         ),
-        (
-            "empty key",
-            with_entry(entry("", 0, &[0])),
-            "text",
-            "metadata key 0",
-        ),
-        (
-            "long key",
-            with_entry(entry(&"k".repeat(70_000), 0, &[0])),
-            "text",
-            "metadata key 0",
-        ),
+        ("empty key", with_entry(entry("", 0, &[0])), "text", "metadata key 0"),
+        ("long key", with_entry(entry(&"k".repeat(70_000), 0, &[0])), "text", "metadata key 0"),
         (
             "key not UTF-8",
             gguf_counted(
                 3,
                 0,
                 1,
-                &[[
-                    &1_u64.to_le_bytes()[..],
-                    &[0xff],
-                    &0_u32.to_le_bytes(),
-                    &[0; 8],
-                ]
-                .concat()],
+                &[[&1_u64.to_le_bytes()[..], &[0xff], &0_u32.to_le_bytes(), &[0; 8]].concat()],
                 &[],
                 1,
                 &[],
@@ -208,29 +145,15 @@ fn invalid_fields_are_named() {
             "duplicate",
             "metadata key 1",
         ),
-        (
-            "unknown type",
-            with_entry(entry("k", 13, &[0; 8])),
-            "type",
-            "\"k\" type",
-        ),
+        ("unknown type", with_entry(entry("k", 13, &[0; 8])), "type", "\"k\" type"),
         ("bool", with_entry(entry("k", 7, &[2])), "type", "\"k\""),
         (
             "text not UTF-8",
-            with_entry(entry(
-                "k",
-                8,
-                &[&2_u64.to_le_bytes()[..], &[0xc3, 0x28]].concat(),
-            )),
+            with_entry(entry("k", 8, &[&2_u64.to_le_bytes()[..], &[0xc3, 0x28]].concat())),
             "text",
             "\"k\"",
         ),
-        (
-            "text length",
-            with_entry(entry("k", 8, &huge.to_le_bytes())),
-            "truncated",
-            "\"k\"",
-        ),
+        ("text length", with_entry(entry("k", 8, &huge.to_le_bytes())), "truncated", "\"k\""),
         (
             "array of arrays",
             with_entry(entry("k", 9, &array_of(9, 1, &array_of(0, 1, &[0])))),
@@ -257,11 +180,7 @@ fn invalid_fields_are_named() {
         ),
         (
             "text of an array",
-            with_entry(entry(
-                "k",
-                9,
-                &array_of(8, 2, &[text("a"), vec![0xff; 32]].concat()),
-            )),
+            with_entry(entry("k", 9, &array_of(8, 2, &[text("a"), vec![0xff; 32]].concat()))),
             "truncated",
             "\"k\" element 1",
         ),
@@ -289,12 +208,7 @@ fn invalid_fields_are_named() {
             "alignment",
             "general.alignment",
         ),
-        (
-            "tensor name",
-            with_tensors(&[tensor("", &[1], 0, 0)], 32),
-            "text",
-            "tensor 0 name",
-        ),
+        ("tensor name", with_tensors(&[tensor("", &[1], 0, 0)], 32), "text", "tensor 0 name"),
         (
             "long tensor name",
             with_tensors(&[tensor(&"n".repeat(65), &[1], 0, 0)], 32),
@@ -307,24 +221,14 @@ fn invalid_fields_are_named() {
             "duplicate",
             "tensor 1 name",
         ),
-        (
-            "no dimensions",
-            with_tensors(&[tensor("a", &[], 0, 0)], 32),
-            "count",
-            "dimensions",
-        ),
+        ("no dimensions", with_tensors(&[tensor("a", &[], 0, 0)], 32), "count", "dimensions"),
         (
             "many dimensions",
             with_tensors(&[tensor("a", &[1; 5], 0, 0)], 32),
             "count",
             "tensor \"a\" dimensions",
         ),
-        (
-            "extent zero",
-            with_tensors(&[tensor("a", &[4, 0], 0, 0)], 32),
-            "shape",
-            "extent 1",
-        ),
+        ("extent zero", with_tensors(&[tensor("a", &[4, 0], 0, 0)], 32), "shape", "extent 1"),
         (
             "product overflows",
             with_tensors(&[tensor("a", &[1 << 40, 1 << 40], 0, 0)], 32),
@@ -349,24 +253,9 @@ fn invalid_fields_are_named() {
             "shape",
             "multiple of 32",
         ),
-        (
-            "unknown format",
-            with_tensors(&[tensor("a", &[1], 4, 0)], 32),
-            "type",
-            "\"a\" type",
-        ),
-        (
-            "odd offset",
-            with_tensors(&[tensor("a", &[1], 0, 4)], 32),
-            "alignment",
-            "\"a\" offset",
-        ),
-        (
-            "beyond the end",
-            with_tensors(&[tensor("a", &[9], 0, 0)], 32),
-            "range",
-            "\"a\" offset",
-        ),
+        ("unknown format", with_tensors(&[tensor("a", &[1], 4, 0)], 32), "type", "\"a\" type"),
+        ("odd offset", with_tensors(&[tensor("a", &[1], 0, 4)], 32), "alignment", "\"a\" offset"),
+        ("beyond the end", with_tensors(&[tensor("a", &[9], 0, 0)], 32), "range", "\"a\" offset"),
         (
             "offset overflows",
             with_tensors(&[tensor("a", &[1], 0, huge - 31)], 32),
@@ -408,19 +297,14 @@ fn every_truncation_is_refused() {
 #[test]
 fn error_messages_are_one_line() {
     let key = "k\n\u{1b}[2J".repeat(100);
-    let error = Gguf::from_bytes(with_entry(entry(&key, 13, &[0; 8])))
-        .err()
-        .unwrap()
-        .to_string();
+    let error = Gguf::from_bytes(with_entry(entry(&key, 13, &[0; 8]))).err().unwrap().to_string();
     assert!(error.len() < 300, "{error}");
     assert!(!error.contains(['\n', '\u{1b}']), "{error}");
 }
 
 #[test]
 fn unreadable_file_is_named() {
-    let error = Gguf::open(std::path::Path::new("no/such.gguf"))
-        .err()
-        .unwrap();
+    let error = Gguf::open(std::path::Path::new("no/such.gguf")).err().unwrap();
     assert_eq!(error.code(), "io");
     assert!(error.to_string().starts_with("no/such.gguf: "), "{error}");
     let error = Gguf::open(std::path::Path::new(".")).err().unwrap();

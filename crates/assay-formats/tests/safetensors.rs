@@ -15,12 +15,7 @@ fn tensors_are_ranges_of_the_file() {
         .tensors()
         .iter()
         .map(|tensor| {
-            (
-                tensor.name.as_str(),
-                tensor.format,
-                tensor.shape.clone(),
-                tensor.range.clone(),
-            )
+            (tensor.name.as_str(), tensor.format, tensor.shape.clone(), tensor.range.clone())
         })
         .collect();
     assert_eq!(
@@ -74,39 +69,14 @@ fn invalid_fields_are_named() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
         ("empty", vec![], "truncated", "header length"),
-        (
-            "huge header",
-            u64::MAX.to_le_bytes().to_vec(),
-            "count",
-            "header length",
-        ),
-        (
-            "missing header",
-            50_u64.to_le_bytes().to_vec(),
-            "truncated",
-            "header",
-        ),
-        (
-            "not UTF-8",
-            [&2_u64.to_le_bytes()[..], &[0xff, 0xfe]].concat(),
-            "text",
-            "header",
-        ),
+        ("huge header", u64::MAX.to_le_bytes().to_vec(), "count", "header length"),
+        ("missing header", 50_u64.to_le_bytes().to_vec(), "truncated", "header"),
+        ("not UTF-8", [&2_u64.to_le_bytes()[..], &[0xff, 0xfe]].concat(), "text", "header"),
         ("no JSON", safetensors("hello", &[]), "json", "header"),
         ("no object", safetensors("[1]", &[]), "json", "header"),
         ("two objects", safetensors("{}{}", &[]), "json", "header"),
-        (
-            "tensor is no object",
-            safetensors(r#"{"a":1}"#, &[]),
-            "json",
-            "tensor \"a\"",
-        ),
-        (
-            "deep",
-            safetensors(&format!(r#"{{"a":{deep}}}"#), &[]),
-            "json",
-            "tensor \"a\"",
-        ),
+        ("tensor is no object", safetensors(r#"{"a":1}"#, &[]), "json", "tensor \"a\""),
+        ("deep", safetensors(&format!(r#"{{"a":{deep}}}"#), &[]), "json", "tensor \"a\""),
         (
             "metadata is no text",
             safetensors(r#"{"__metadata__":{"k":1}}"#, &[]),
@@ -128,24 +98,9 @@ fn invalid_fields_are_named() {
             "duplicate",
             "\"dtype\" twice",
         ),
-        (
-            "no dtype",
-            one(r#""shape":[8],"data_offsets":[0,8]"#),
-            "json",
-            "\"a\" dtype",
-        ),
-        (
-            "no shape",
-            one(r#""dtype":"U8","data_offsets":[0,8]"#),
-            "json",
-            "\"a\" shape",
-        ),
-        (
-            "no offsets",
-            one(r#""dtype":"U8","shape":[8]"#),
-            "json",
-            "\"a\" data_offsets",
-        ),
+        ("no dtype", one(r#""shape":[8],"data_offsets":[0,8]"#), "json", "\"a\" dtype"),
+        ("no shape", one(r#""dtype":"U8","data_offsets":[0,8]"#), "json", "\"a\" shape"),
+        ("no offsets", one(r#""dtype":"U8","shape":[8]"#), "json", "\"a\" data_offsets"),
         (
             "unknown field",
             one(r#""dtype":"U8","shape":[8],"data_offsets":[0,8],"strides":[1]"#),
@@ -184,10 +139,7 @@ fn invalid_fields_are_named() {
         ),
         (
             "dimensions",
-            one(&format!(
-                r#""dtype":"U8","shape":[8{}],"data_offsets":[0,8]"#,
-                ",1".repeat(40)
-            )),
+            one(&format!(r#""dtype":"U8","shape":[8{}],"data_offsets":[0,8]"#, ",1".repeat(40))),
             "count",
             "\"a\" shape",
         ),
@@ -215,28 +167,17 @@ fn invalid_fields_are_named() {
             "range",
             "4 bytes",
         ),
-        (
-            "overlap",
-            two("[0,4]", "[2,6]"),
-            "overlap",
-            "tensor \"b\" offset",
-        ),
+        ("overlap", two("[0,4]", "[2,6]"), "overlap", "tensor \"b\" offset"),
         ("same bytes", two("[0,4]", "[0,4]"), "overlap", "offset"),
         (
             "hole",
-            safetensors(
-                r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}}"#,
-                &[0; 6],
-            ),
+            safetensors(r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}}"#, &[0; 6]),
             "hole",
             "\"a\" data_offsets",
         ),
         (
             "bytes behind",
-            safetensors(
-                r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#,
-                &[0; 6],
-            ),
+            safetensors(r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#, &[0; 6]),
             "hole",
             "data",
         ),
@@ -256,9 +197,6 @@ fn invalid_fields_are_named() {
 fn every_truncation_is_refused() {
     let bytes = sound_safetensors();
     for end in 0..bytes.len() {
-        assert!(
-            SafeTensors::from_bytes(bytes[..end].to_vec()).is_err(),
-            "{end}"
-        );
+        assert!(SafeTensors::from_bytes(bytes[..end].to_vec()).is_err(), "{end}");
     }
 }

@@ -99,11 +99,7 @@ impl Control {
     /// The text of the control file.
     pub fn to_json(&self) -> String {
         let names: Vec<_> = self.activities.iter().map(|one| one.name()).collect();
-        let libraries: Vec<_> = self
-            .libraries
-            .iter()
-            .map(|path| path.to_string_lossy())
-            .collect();
+        let libraries: Vec<_> = self.libraries.iter().map(|path| path.to_string_lossy()).collect();
         json!({
             "state": match self.state {
                 State::Idle => "idle",
@@ -159,12 +155,7 @@ mod tests {
             wrong("\"kernel\"", "\"kernels\""),
             "control file: expected a known activity, got \"kernels\""
         );
-        assert!(
-            Control::parse("{")
-                .unwrap_err()
-                .to_string()
-                .contains("expected JSON")
-        );
+        assert!(Control::parse("{").unwrap_err().to_string().contains("expected JSON"));
         assert!(Control::parse("[]").is_err());
     }
 }

@@ -17,10 +17,7 @@ const WORLD_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
 fn refuse(path: &Path, why: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{}: {why}", path.display()),
-    )
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: {why}", path.display()))
 }
 
 fn effective_user() -> u32 {
@@ -34,10 +31,7 @@ fn check_owner(path: &Path, metadata: &Metadata) -> io::Result<()> {
     if metadata.uid() != user && metadata.uid() != 0 {
         return Err(refuse(
             path,
-            &format!(
-                "expected a file of user {user}, got one of user {}",
-                metadata.uid()
-            ),
+            &format!("expected a file of user {user}, got one of user {}", metadata.uid()),
         ));
     }
     if metadata.mode() & OTHERS_WRITE != 0 {
@@ -91,10 +85,7 @@ impl Folder {
             .open(path)?;
         check_owner(path, &handle.metadata()?)?;
         check_ancestors(&path.canonicalize()?)?;
-        Ok(Folder {
-            path: path.to_owned(),
-            handle,
-        })
+        Ok(Folder { path: path.to_owned(), handle })
     }
 
     /// Its path.
@@ -127,12 +118,7 @@ impl Folder {
             }
             found
         };
-        Ok(Stamp(
-            found.st_ino,
-            found.st_mtime,
-            found.st_mtime_nsec,
-            found.st_size,
-        ))
+        Ok(Stamp(found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size))
     }
 
     /// The text of a small file of the folder that only this user may write.
@@ -205,10 +191,7 @@ mod tests {
         Folder::open(&path).unwrap();
         for mode in [0o777, 0o722, 0o720, 0o1777] {
             set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            assert!(
-                refused(&path).contains("others may write to it"),
-                "{mode:o}"
-            );
+            assert!(refused(&path).contains("others may write to it"), "{mode:o}");
         }
         set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         let inner = path.join("inner");
@@ -247,13 +230,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
         set_permissions(path.join("control.json"), Permissions::from_mode(0o666)).unwrap();
-        assert!(
-            folder
-                .read("control.json")
-                .unwrap_err()
-                .to_string()
-                .contains("others may write")
-        );
+        assert!(folder.read("control.json").unwrap_err().to_string().contains("others may write"));
         std::fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -29,18 +29,13 @@ pub(crate) struct ShardSink(Arc<Mutex<OpenShard>>);
 
 fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    })
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// The command line of this process, for people.
 fn command_line() -> String {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let words: Vec<_> = bytes
-        .split(|byte| *byte == 0)
-        .map(String::from_utf8_lossy)
-        .collect();
+    let words: Vec<_> = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
     let line = words.join(" ");
     line.trim_end().chars().take(500).collect()
 }
@@ -90,10 +85,8 @@ impl ShardSink {
 
     /// Says why nothing is recorded, and ends the shard.
     pub fn fail(&self, error: &CuptiError) {
-        let progress = Progress {
-            degradations: vec![format!("no records: {error}")],
-            ..Progress::default()
-        };
+        let progress =
+            Progress { degradations: vec![format!("no records: {error}")], ..Progress::default() };
         self.finish(&progress, "");
     }
 
@@ -161,11 +154,7 @@ impl OpenShard {
 /// The counts as a JSON object.
 fn status_text(progress: &Progress, library: Option<&str>) -> String {
     let counts = &progress.counts;
-    let degradations: Vec<_> = progress
-        .degradations
-        .iter()
-        .map(|one| quoted(one))
-        .collect();
+    let degradations: Vec<_> = progress.degradations.iter().map(|one| quoted(one)).collect();
     let end = match library {
         Some(library) => format!(",\"end\":true,\"library\":{}", quoted(library)),
         None => String::new(),

@@ -52,18 +52,12 @@ impl BlockPool {
     /// Allocates a free block, or else evicts the least recently used cached block.
     pub fn allocate(&mut self) -> Option<AllocatedBlock> {
         let allocated = match self.free.pop() {
-            Some(block) => AllocatedBlock {
-                block,
-                evicted: false,
-            },
+            Some(block) => AllocatedBlock { block, evicted: false },
             None => {
                 let block = self.cached.iter().next()?;
                 self.cached.remove(block);
                 self.cached_count -= 1;
-                AllocatedBlock {
-                    block,
-                    evicted: true,
-                }
+                AllocatedBlock { block, evicted: true }
             }
         };
         self.reference_counts[allocated.block as usize] = 1;

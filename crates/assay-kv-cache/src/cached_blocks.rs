@@ -25,9 +25,8 @@ impl BlockManager {
             tables.push((sequence.blocks.clone(), sequence.length / self.block_tokens));
         }
         tables.sort();
-        let referenced = tables
-            .iter()
-            .flat_map(|(blocks, full)| blocks.iter().take(*full).copied());
+        let referenced =
+            tables.iter().flat_map(|(blocks, full)| blocks.iter().take(*full).copied());
         let mut unreferenced: Vec<u32> = self.pool.cached().collect();
         unreferenced.reverse();
         let mut indices: HashMap<PrefixId, usize> = HashMap::new();

@@ -74,11 +74,7 @@ pub struct BlockManager {
 impl BlockManager {
     /// A manager with all blocks free.
     pub fn new(options: KvOptions) -> Result<Self> {
-        let invalid = |name, expected, got| KvError::InvalidOption {
-            name,
-            expected,
-            got,
-        };
+        let invalid = |name, expected, got| KvError::InvalidOption { name, expected, got };
         if options.block_tokens == 0 {
             return Err(invalid("block_tokens", "at least 1", 0));
         }
@@ -110,9 +106,7 @@ impl BlockManager {
         let found = self.cached_prefix(tokens);
         let capacity_blocks = capacity.div_ceil(self.block_tokens);
         let needed = capacity_blocks.saturating_sub(found.len());
-        let unreferenced = found
-            .iter()
-            .filter(|(block, _)| self.pool.reference_count(*block) == 0);
+        let unreferenced = found.iter().filter(|(block, _)| self.pool.reference_count(*block) == 0);
         self.check_available(needed, unreferenced.count())?;
         for (block, _) in &found {
             self.pool.acquire(*block);
@@ -127,10 +121,7 @@ impl BlockManager {
         self.extend(&mut opened.blocks, needed)?;
         self.counters.queried_tokens += tokens.len() as u64;
         self.counters.hit_tokens += cached_tokens as u64;
-        Ok(OpenedSequence {
-            sequence: self.add(opened),
-            cached_tokens,
-        })
+        Ok(OpenedSequence { sequence: self.add(opened), cached_tokens })
     }
 
     /// Reserves slots for `tokens` tokens after the committed ones, all or nothing.
@@ -150,10 +141,7 @@ impl BlockManager {
             let from = blocks.swap_remove(next);
             self.release(from);
             self.counters.copies += 1;
-            copy = Some(BlockCopy {
-                from,
-                to: blocks[next],
-            });
+            copy = Some(BlockCopy { from, to: blocks[next] });
         }
         self.extend(&mut blocks, more)?;
         self.sequence_mut(sequence)?.blocks = blocks;
@@ -196,10 +184,8 @@ impl BlockManager {
 
     /// Closes a sequence and releases its blocks; full ones stay in the prefix cache until evicted.
     pub fn close(&mut self, sequence: SequenceId) -> Result<()> {
-        let closed = self
-            .sequences
-            .remove(&sequence)
-            .ok_or(KvError::UnknownSequence { sequence })?;
+        let closed =
+            self.sequences.remove(&sequence).ok_or(KvError::UnknownSequence { sequence })?;
         // In reverse, so that a chain is evicted from its end: more prompts share its beginning.
         for block in closed.blocks.into_iter().rev() {
             self.release(block);
@@ -291,11 +277,7 @@ impl BlockManager {
             state.blocks.len() * self.block_tokens
         };
         if tokens > reserved {
-            return Err(KvError::NotReserved {
-                sequence,
-                tokens,
-                reserved,
-            });
+            return Err(KvError::NotReserved { sequence, tokens, reserved });
         }
         Ok(())
     }
@@ -303,10 +285,8 @@ impl BlockManager {
     /// Appends `count` newly allocated blocks.
     pub(super) fn extend(&mut self, blocks: &mut Vec<u32>, count: usize) -> Result<()> {
         for _ in 0..count {
-            let allocated = self.pool.allocate().ok_or(KvError::OutOfBlocks {
-                needed: 1,
-                available: 0,
-            })?;
+            let allocated =
+                self.pool.allocate().ok_or(KvError::OutOfBlocks { needed: 1, available: 0 })?;
             if allocated.evicted {
                 self.prefix_cache.remove(allocated.block);
                 self.counters.evictions += 1;

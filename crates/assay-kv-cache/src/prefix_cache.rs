@@ -37,10 +37,7 @@ pub(super) struct PrefixCache {
 impl PrefixCache {
     /// The block that holds these tokens after `parent`, and the prefix that ends with it.
     pub fn find(&self, parent: PrefixId, tokens: &[u32]) -> Option<(u32, PrefixId)> {
-        let key = Key {
-            parent,
-            tokens: tokens.into(),
-        };
+        let key = Key { parent, tokens: tokens.into() };
         let block = *self.blocks.get(&key)?;
         Some((block, self.prefix_of(block)?))
     }
@@ -64,10 +61,7 @@ impl PrefixCache {
     pub fn insert(&mut self, block: u32, parent: PrefixId, tokens: &[u32]) -> PrefixId {
         self.last_prefix += 1;
         let prefix = PrefixId(self.last_prefix);
-        let key = Key {
-            parent,
-            tokens: tokens.into(),
-        };
+        let key = Key { parent, tokens: tokens.into() };
         self.blocks.insert(key.clone(), block);
         let index = block as usize;
         if self.entries.len() <= index {

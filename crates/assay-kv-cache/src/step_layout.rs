@@ -62,9 +62,7 @@ impl BlockManager {
             layout.slot_mapping.saturating_add(layout.rows),
             layout.query_start_loc.saturating_add(layout.sequences + 1),
             layout.seq_lens.saturating_add(layout.sequences),
-            layout
-                .block_tables
-                .saturating_add(layout.sequences.saturating_mul(layout.table_width)),
+            layout.block_tables.saturating_add(layout.sequences.saturating_mul(layout.table_width)),
         ];
         for end in ends {
             at_most("integers", out.len(), end)?;
@@ -102,11 +100,7 @@ impl BlockManager {
 
 fn at_most(what: &'static str, expected: usize, got: usize) -> Result<()> {
     if got > expected {
-        return Err(KvError::StepTooLarge {
-            what,
-            expected,
-            got,
-        });
+        return Err(KvError::StepTooLarge { what, expected, got });
     }
     Ok(())
 }

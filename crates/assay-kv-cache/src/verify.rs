@@ -44,14 +44,10 @@ impl BlockManager {
             states += usize::from(counted > 0);
         }
         if states != self.pool.count() || cached.len() != self.pool.cached_count() {
-            return inconsistent(format!(
-                "{states} block states for {} blocks",
-                self.pool.count()
-            ));
+            return inconsistent(format!("{states} block states for {} blocks", self.pool.count()));
         }
-        let referenced_cached = references
-            .keys()
-            .filter(|block| self.prefix_cache.contains(**block));
+        let referenced_cached =
+            references.keys().filter(|block| self.prefix_cache.contains(**block));
         if referenced_cached.count() + cached.len() != self.prefix_cache.len() {
             return inconsistent("the prefix cache contains free blocks".to_owned());
         }

@@ -3,11 +3,7 @@
 use assay_kv_cache::{BlockCopy, BlockManager, KvError, KvOptions, Result};
 
 fn new_manager(blocks: usize, block_tokens: usize) -> Result<BlockManager> {
-    BlockManager::new(KvOptions {
-        blocks,
-        block_tokens,
-        prefix_caching: true,
-    })
+    BlockManager::new(KvOptions { blocks, block_tokens, prefix_caching: true })
 }
 
 /// Opens a sequence for the prompt and commits all of it.
@@ -33,14 +29,8 @@ fn prompt_with_a_cached_prefix_reuses_full_blocks() -> Result<()> {
         assert_eq!(manager.lookup(&prompt), expected, "{prompt:?}");
     }
     let second = manager.open(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 9)?;
-    assert_eq!(
-        manager.block_table(second.sequence)?[..2],
-        manager.block_table(first)?[..2]
-    );
-    assert_ne!(
-        manager.block_table(second.sequence)?[2],
-        manager.block_table(first)?[2]
-    );
+    assert_eq!(manager.block_table(second.sequence)?[..2], manager.block_table(first)?[..2]);
+    assert_ne!(manager.block_table(second.sequence)?[2], manager.block_table(first)?[2]);
     let counts = manager.statistics();
     assert_eq!((counts.hit_tokens, counts.queried_tokens), (8, 18));
     Ok(())
@@ -58,11 +48,7 @@ fn least_recently_used_chain_is_evicted_first_from_its_end() -> Result<()> {
     assert_eq!(again.cached_tokens, 4);
     manager.close(again.sequence)?;
     let filler = fill(&mut manager, &[3, 3, 3, 3, 3, 3])?;
-    assert_eq!(
-        manager.lookup(&[2, 2, 2, 2, 0]),
-        2,
-        "its end was evicted, its beginning was not"
-    );
+    assert_eq!(manager.lookup(&[2, 2, 2, 2, 0]), 2, "its end was evicted, its beginning was not");
     assert_eq!(manager.lookup(&[1, 1, 1, 1, 0]), 4);
     assert_eq!(manager.statistics().evictions, 1);
     manager.close(filler)
@@ -89,25 +75,12 @@ fn fork_copies_only_the_block_it_writes_to() -> Result<()> {
     let child = manager.fork(parent)?;
     assert_eq!(manager.block_table(parent)?, manager.block_table(child)?);
     let refused = manager.commit(child, &[4]);
-    assert!(
-        matches!(refused, Err(KvError::NotReserved { reserved: 3, .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(KvError::NotReserved { reserved: 3, .. })), "{refused:?}");
     let shared = manager.block_table(parent)?[1];
     let copy = manager.reserve(child, 1)?;
     let own = manager.block_table(child)?[1];
-    assert_eq!(
-        copy,
-        Some(BlockCopy {
-            from: shared,
-            to: own
-        })
-    );
-    assert_eq!(
-        manager.reserve(parent, 1)?,
-        None,
-        "the parent holds the only reference now"
-    );
+    assert_eq!(copy, Some(BlockCopy { from: shared, to: own }));
+    assert_eq!(manager.reserve(parent, 1)?, None, "the parent holds the only reference now");
     manager.commit(child, &[4])?;
     manager.commit(parent, &[5])?;
     assert_eq!(manager.statistics().copies, 1);
@@ -124,10 +97,7 @@ fn failed_allocation_changes_nothing() -> Result<()> {
         manager.open(&[7; 5], 5).map(|_| ()),
         manager.open(&[1, 2, 9, 9, 9], 7).map(|_| ()),
     ] {
-        assert!(
-            matches!(result, Err(KvError::OutOfBlocks { .. })),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(KvError::OutOfBlocks { .. })), "{result:?}");
     }
     assert_eq!(manager.statistics(), before);
     assert_eq!(

@@ -43,11 +43,7 @@ struct World {
 }
 
 fn new_manager(prefix_caching: bool) -> BlockManager {
-    let options = KvOptions {
-        blocks: BLOCKS,
-        block_tokens: BLOCK_TOKENS,
-        prefix_caching,
-    };
+    let options = KvOptions { blocks: BLOCKS, block_tokens: BLOCK_TOKENS, prefix_caching };
     BlockManager::new(options).expect("the options are valid")
 }
 
@@ -64,8 +60,7 @@ impl World {
     fn write(&mut self, sequence: SequenceId, all: &[u32], count: usize) -> Result<(), KvError> {
         let layout = StepLayout::packed(16, 2, BLOCKS);
         let mut out = vec![7_i32; 37 + 2 * BLOCKS];
-        self.manager
-            .write_step(&[(sequence, count)], &layout, &mut out)?;
+        self.manager.write_step(&[(sequence, count)], &layout, &mut out)?;
         for row in 0..16 {
             let (position, slot) = (out[row] as usize, out[16 + row]);
             if row >= count {
@@ -182,9 +177,7 @@ impl World {
             let expected = self.manager.lookup(&prompt);
             assert_eq!(fresh.manager.lookup(&prompt), expected);
             let opened = fresh.manager.open(&prompt, expected)?;
-            fresh
-                .live
-                .push((opened.sequence, prompt[..expected].to_vec()));
+            fresh.live.push((opened.sequence, prompt[..expected].to_vec()));
         }
         fresh.check()?;
         *self = fresh;

@@ -46,11 +46,7 @@ pub struct CallError {
 
 impl fmt::Display for CallError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{}: expected {}, got {}",
-            self.operation, self.expected, self.got
-        )
+        write!(formatter, "{}: expected {}, got {}", self.operation, self.expected, self.got)
     }
 }
 
@@ -58,11 +54,7 @@ impl std::error::Error for CallError {}
 
 impl Signature {
     fn error(&self, expected: impl fmt::Display, got: impl fmt::Display) -> CallError {
-        CallError {
-            operation: self.name,
-            expected: expected.to_string(),
-            got: got.to_string(),
-        }
+        CallError { operation: self.name, expected: expected.to_string(), got: got.to_string() }
     }
 
     /// Whether calls carry shape and strides; the layout is the last of the numbers.
@@ -127,13 +119,7 @@ pub fn encode(
         });
     }
     arguments.push(KernelArgument::U64(bytes));
-    Ok(Launch {
-        kernel,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        arguments,
-    })
+    Ok(Launch { kernel, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments })
 }
 
 /// The arguments of a launch, decoded as a call of an operation.
@@ -153,10 +139,7 @@ impl<'a> Arguments<'a> {
         if expected != got {
             return Err(signature.error(format_args!("{expected} arguments"), got));
         }
-        Ok(Arguments {
-            signature,
-            arguments,
-        })
+        Ok(Arguments { signature, arguments })
     }
 
     /// The operation's row of the table.
@@ -169,11 +152,7 @@ impl<'a> Arguments<'a> {
         let first = PER_OPERAND * index;
         match self.arguments.get(first..first + PER_OPERAND) {
             Some(
-                [
-                    KernelArgument::Pointer(_),
-                    KernelArgument::U64(_),
-                    KernelArgument::U32(ABSENT),
-                ],
+                [KernelArgument::Pointer(_), KernelArgument::U64(_), KernelArgument::U32(ABSENT)],
             ) => Ok(None),
             Some(
                 [
@@ -182,11 +161,7 @@ impl<'a> Arguments<'a> {
                     KernelArgument::U32(code),
                 ],
             ) => match ElementFormat::from_code(*code) {
-                Some(format) => Ok(Some(Operand {
-                    pointer: *pointer,
-                    bytes: *bytes,
-                    format,
-                })),
+                Some(format) => Ok(Some(Operand { pointer: *pointer, bytes: *bytes, format })),
                 None => Err(self.signature.error("a known format", code)),
             },
             other => Err(self
@@ -208,10 +183,9 @@ impl<'a> Arguments<'a> {
     pub fn integer(&self, name: &str) -> Result<i64, CallError> {
         match self.number(name)? {
             KernelArgument::I64(value) => Ok(*value),
-            other => Err(self.signature.error(
-                format_args!("a whole number {name}"),
-                format_args!("{other:?}"),
-            )),
+            other => Err(self
+                .signature
+                .error(format_args!("a whole number {name}"), format_args!("{other:?}"))),
         }
     }
 
@@ -231,10 +205,9 @@ impl<'a> Arguments<'a> {
     pub fn float(&self, name: &str) -> Result<f64, CallError> {
         match self.number(name)? {
             KernelArgument::F64(value) => Ok(*value),
-            other => Err(self.signature.error(
-                format_args!("a real number {name}"),
-                format_args!("{other:?}"),
-            )),
+            other => Err(self
+                .signature
+                .error(format_args!("a real number {name}"), format_args!("{other:?}"))),
         }
     }
 
@@ -277,11 +250,7 @@ mod tests {
     use super::*;
 
     fn operand(pointer: u64) -> Option<Operand> {
-        Some(Operand {
-            pointer: DevicePointer(pointer),
-            bytes: 64,
-            format: ElementFormat::Bf16,
-        })
+        Some(Operand { pointer: DevicePointer(pointer), bytes: 64, format: ElementFormat::Bf16 })
     }
 
     #[test]
@@ -325,19 +294,13 @@ mod tests {
             let refused = encode(signature, KernelId(1), operands, numbers, 0);
             refused.unwrap_err().to_string()
         };
-        assert_eq!(
-            refuse(&[operand(1)], &numbers),
-            "swiglu: expected 2 operands, got 1"
-        );
+        assert_eq!(refuse(&[operand(1)], &numbers), "swiglu: expected 2 operands, got 1");
         assert_eq!(
             refuse(&[None, operand(1)], &numbers),
             "swiglu: expected operand gate_up, got none"
         );
         assert_eq!(
-            refuse(
-                &[operand(1), operand(2)],
-                &[Number::Integer(1), Number::Float(0.5)]
-            ),
+            refuse(&[operand(1), operand(2)], &[Number::Integer(1), Number::Float(0.5)]),
             "swiglu: expected a whole number columns, got 0.5"
         );
         let short = Arguments::new(signature, &[]).unwrap_err();

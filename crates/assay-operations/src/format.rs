@@ -110,18 +110,12 @@ impl ElementFormat {
 
     /// The format with this type number in GGUF files.
     pub fn from_gguf_code(code: u32) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|format| format.gguf_code() == Some(code))
+        Self::ALL.iter().copied().find(|format| format.gguf_code() == Some(code))
     }
 
     /// Whether scales are stored behind all rows instead of in each block.
     pub const fn has_separate_scales(self) -> bool {
-        matches!(
-            self,
-            ElementFormat::Int8 | ElementFormat::Fp8 | ElementFormat::Int4
-        )
+        matches!(self, ElementFormat::Int8 | ElementFormat::Fp8 | ElementFormat::Int4)
     }
 
     /// Bytes of one element, for formats whose elements stand alone.
@@ -165,11 +159,7 @@ mod tests {
     #[test]
     fn only_standalone_elements_have_element_bytes() {
         assert_eq!(ElementFormat::Bf16.element_bytes(), Some(2));
-        for format in [
-            ElementFormat::Int8,
-            ElementFormat::Q8_0,
-            ElementFormat::Int4,
-        ] {
+        for format in [ElementFormat::Int8, ElementFormat::Q8_0, ElementFormat::Int4] {
             assert_eq!(format.element_bytes(), None);
         }
     }

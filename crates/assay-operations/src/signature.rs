@@ -89,30 +89,17 @@ pub(super) const fn may_change(name: &'static str) -> OperandRule {
 }
 
 const fn operand(name: &'static str, access: Access, optional: bool) -> OperandRule {
-    OperandRule {
-        name,
-        access,
-        optional,
-    }
+    OperandRule { name, access, optional }
 }
 
 pub(super) const fn integer(name: &'static str) -> NumberRule {
-    NumberRule {
-        name,
-        kind: NumberKind::Integer,
-    }
+    NumberRule { name, kind: NumberKind::Integer }
 }
 
 pub(super) const fn layout(name: &'static str) -> NumberRule {
-    NumberRule {
-        name,
-        kind: NumberKind::Layout,
-    }
+    NumberRule { name, kind: NumberKind::Layout }
 }
 
 pub(super) const fn float(name: &'static str) -> NumberRule {
-    NumberRule {
-        name,
-        kind: NumberKind::Float,
-    }
+    NumberRule { name, kind: NumberKind::Float }
 }

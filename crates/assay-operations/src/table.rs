@@ -294,10 +294,7 @@ pub static TABLE: [Signature; 46] = table! {
 
 /// The operation of this name, with its index in the table.
 pub fn find(name: &str) -> Option<(usize, &'static Signature)> {
-    TABLE
-        .iter()
-        .enumerate()
-        .find(|(_, signature)| signature.name == name)
+    TABLE.iter().enumerate().find(|(_, signature)| signature.name == name)
 }
 
 #[cfg(test)]

@@ -93,10 +93,7 @@ unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArra
         out.write(match contents.next() {
             Some(batch) => batch_array(&batch),
             // A released array marks the end.
-            None => ArrowArray {
-                release: None,
-                ..array(0, 0, Vec::new(), Vec::new(), None, None)
-            },
+            None => ArrowArray { release: None, ..array(0, 0, Vec::new(), Vec::new(), None, None) },
         });
     }
     0
@@ -250,17 +247,11 @@ fn batch_array(batch: &Batch) -> ArrowArray {
 
 fn column_array(column: &Arc<Column>) -> ArrowArray {
     let (rows, nulls) = (column.rows(), column.nulls());
-    let valid = column
-        .validity()
-        .map_or(null(), |bits| bits.as_ptr().cast());
+    let valid = column.validity().map_or(null(), |bits| bits.as_ptr().cast());
     // Values that are not stored, since no row has one, are zeros.
     let absent = rows > 0 && nulls == rows;
     let values = |stored: *const c_void| {
-        if absent {
-            zeros().as_ptr().cast()
-        } else {
-            stored
-        }
+        if absent { zeros().as_ptr().cast() } else { stored }
     };
     let leaf = |stored: *const c_void| {
         let buffers = vec![valid, values(stored)];
@@ -278,14 +269,7 @@ fn column_array(column: &Arc<Column>) -> ArrowArray {
         Data::Texts(keys, texts) => {
             let buffers = vec![valid, values(keys.as_ptr().cast())];
             let dictionary = texts_array(texts, column);
-            array(
-                rows,
-                nulls,
-                buffers,
-                Vec::new(),
-                Some(dictionary),
-                Some(column),
-            )
+            array(rows, nulls, buffers, Vec::new(), Some(dictionary), Some(column))
         }
         Data::Dimensions(stored) => {
             let sizes = vec![null(), values(stored.as_ptr().cast())];

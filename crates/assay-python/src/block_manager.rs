@@ -31,11 +31,7 @@ impl PyBlockManager {
     #[new]
     #[pyo3(signature = (blocks, block_tokens, *, prefix_caching=true))]
     fn new(blocks: usize, block_tokens: usize, prefix_caching: bool) -> PyResult<Self> {
-        let options = KvOptions {
-            blocks,
-            block_tokens,
-            prefix_caching,
-        };
+        let options = KvOptions { blocks, block_tokens, prefix_caching };
         Ok(PyBlockManager {
             manager: BlockManager::new(options).map_err(kv_error)?,
             step: Vec::new(),
@@ -76,11 +72,7 @@ impl PyBlockManager {
 
     /// The block table of a sequence.
     fn block_table(&self, sequence: SequenceId) -> PyResult<Vec<u32>> {
-        Ok(self
-            .manager
-            .block_table(sequence)
-            .map_err(kv_error)?
-            .to_vec())
+        Ok(self.manager.block_table(sequence).map_err(kv_error)?.to_vec())
     }
 
     /// Tokens committed to a sequence.
@@ -99,29 +91,21 @@ impl PyBlockManager {
         let (rows, sequences, table_width) = sizes;
         let layout = StepLayout::packed(rows, sequences, table_width);
         self.step.resize(out.item_count(), 0);
-        self.manager
-            .write_step(&batch, &layout, &mut self.step)
-            .map_err(kv_error)?;
+        self.manager.write_step(&batch, &layout, &mut self.step).map_err(kv_error)?;
         out.copy_from_slice(py, &self.step)
     }
 
     /// Every block of the prefix cache: its id, the index of its parent, and its tokens.
     fn cached_blocks(&self) -> Vec<(u32, Option<usize>, Vec<u32>)> {
         let listed = self.manager.cached_blocks().into_iter();
-        listed
-            .map(|entry| (entry.block, entry.parent, entry.tokens))
-            .collect()
+        listed.map(|entry| (entry.block, entry.parent, entry.tokens)).collect()
     }
 
     /// Adopt blocks of another prefix cache; returns the block to fill for each, if any.
     fn adopt(&mut self, cached: Vec<(u32, Option<usize>, Vec<u32>)>) -> PyResult<Vec<Option<u32>>> {
         let cached: Vec<CachedBlock> = cached
             .into_iter()
-            .map(|(block, parent, tokens)| CachedBlock {
-                block,
-                parent,
-                tokens,
-            })
+            .map(|(block, parent, tokens)| CachedBlock { block, parent, tokens })
             .collect();
         self.manager.adopt(&cached).map_err(kv_error)
     }

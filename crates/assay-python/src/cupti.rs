@@ -29,10 +29,7 @@ fn activities(names: &[String]) -> PyResult<Vec<Activity>> {
         .iter()
         .map(|name| {
             Activity::of_name(name).ok_or_else(|| {
-                invalid(&format!(
-                    "activity: expected one of {}, got \"{name}\"",
-                    known()
-                ))
+                invalid(&format!("activity: expected one of {}, got \"{name}\"", known()))
             })
         })
         .collect()
@@ -40,11 +37,7 @@ fn activities(names: &[String]) -> PyResult<Vec<Activity>> {
 
 fn refused(error: &CuptiError) -> PyErr {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}"));
-    errors::of_class(
-        "DeviceError",
-        error.code(),
-        &format!("{error}{}", hint.unwrap_or_default()),
-    )
+    errors::of_class("DeviceError", error.code(), &format!("{error}{}", hint.unwrap_or_default()))
 }
 
 /// Events that were not taken yet.
@@ -98,9 +91,7 @@ impl CuptiSession {
             options.activities = self::activities(&names)?;
         }
         if !(0.01..=0.5).contains(&period_s) {
-            return Err(invalid(&format!(
-                "period: expected 0.01 to 0.5 s, got {period_s}"
-            )));
+            return Err(invalid(&format!("period: expected 0.01 to 0.5 s, got {period_s}")));
         }
         options.period = Duration::from_secs_f64(period_s);
         assay_cuda::set_library_folders(folders);

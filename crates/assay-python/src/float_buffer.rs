@@ -44,18 +44,11 @@ impl FloatBuffer {
             ))
         };
         // PyO3 does not reject the other byte order.
-        let swapped = if cfg!(target_endian = "little") {
-            ['>', '!']
-        } else {
-            ['<', '<']
-        };
+        let swapped = if cfg!(target_endian = "little") { ['>', '!'] } else { ['<', '<'] };
         if format.starts_with(swapped) {
             return Err(wrong_format());
         }
-        buffer
-            .into_typed()
-            .map(FloatBuffer)
-            .map_err(|_| wrong_format())
+        buffer.into_typed().map(FloatBuffer).map_err(|_| wrong_format())
     }
 
     /// Like [`FloatBuffer::get`], but rejects read-only memory.

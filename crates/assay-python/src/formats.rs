@@ -99,21 +99,14 @@ impl StoredTensor {
     }
 
     fn __repr__(&self) -> String {
-        let Tensor {
-            name,
-            format,
-            shape,
-            ..
-        } = &self.tensor;
+        let Tensor { name, format, shape, .. } = &self.tensor;
         format!("StoredTensor({name:?}, {format}, {shape:?})")
     }
 }
 
 fn stored(mapping: &Arc<Mapping>, tensors: &[Tensor]) -> Vec<StoredTensor> {
-    let one = |tensor: &Tensor| StoredTensor {
-        mapping: Arc::clone(mapping),
-        tensor: tensor.clone(),
-    };
+    let one =
+        |tensor: &Tensor| StoredTensor { mapping: Arc::clone(mapping), tensor: tensor.clone() };
     tensors.iter().map(one).collect()
 }
 
@@ -125,9 +118,7 @@ struct GgufFile(Gguf);
 impl GgufFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| Gguf::open(&path))
-            .map(GgufFile)
-            .map_err(|error| refused(&error))
+        py.detach(|| Gguf::open(&path)).map(GgufFile).map_err(|error| refused(&error))
     }
 
     /// The version of the format.
@@ -225,9 +216,7 @@ struct SafeTensorsFile(SafeTensors);
 impl SafeTensorsFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| SafeTensors::open(&path))
-            .map(SafeTensorsFile)
-            .map_err(|error| refused(&error))
+        py.detach(|| SafeTensors::open(&path)).map(SafeTensorsFile).map_err(|error| refused(&error))
     }
 
     /// The free-form string metadata of the header.

@@ -135,10 +135,7 @@ impl PyTapeReport {
 
     fn __repr__(&self) -> String {
         let counts: BTreeMap<_, _> = self.0.unconverged.iter().copied().collect();
-        format!(
-            "TapeReport(points={}, unconverged={counts:?})",
-            self.0.points
-        )
+        format!("TapeReport(points={}, unconverged={counts:?})", self.0.points)
     }
 }
 
@@ -158,18 +155,9 @@ impl PyTape {
         blocks: Vec<PyRef<'_, PyTapeBlock>>,
     ) -> PyResult<Self> {
         let code: Vec<Instruction> = decode_instructions(code, None).map_err(python_error)?;
-        let blocks = blocks
-            .iter()
-            .enumerate()
-            .map(|(number, block)| block.decoded(number));
+        let blocks = blocks.iter().enumerate().map(|(number, block)| block.decoded(number));
         let blocks = blocks.collect::<PyResult<Vec<Block>>>()?;
-        let program = Program {
-            input_count: n_inputs,
-            constants,
-            code,
-            outputs,
-            blocks,
-        };
+        let program = Program { input_count: n_inputs, constants, code, outputs, blocks };
         Tape::new(&program).map(PyTape).map_err(python_error)
     }
 
@@ -239,8 +227,7 @@ impl PyTape {
         let mut rows = values.as_mut().map(|values| unsafe { values.as_rows() });
         report(py.detach(|| {
             let values = rows.as_deref_mut();
-            self.0
-                .jacobian_batch(&inputs, points, &wrt, values, derivatives)
+            self.0.jacobian_batch(&inputs, points, &wrt, values, derivatives)
         }))
     }
 

@@ -84,11 +84,7 @@ impl Rows {
             let items: Vec<Bound<'_, PyAny>> = out.extract()?;
             let buffer =
                 |(index, item)| FloatBuffer::get_writable(item, &format!("{what} {index}"));
-            let buffers = items
-                .iter()
-                .enumerate()
-                .map(buffer)
-                .collect::<PyResult<Vec<_>>>()?;
+            let buffers = items.iter().enumerate().map(buffer).collect::<PyResult<Vec<_>>>()?;
             Rows::check_shapes(&buffers, what, count, length)?;
             buffers
         } else {
@@ -101,11 +97,7 @@ impl Rows {
             }
             vec![buffer]
         };
-        Ok(Rows {
-            buffers,
-            count,
-            length,
-        })
+        Ok(Rows { buffers, count, length })
     }
 
     fn check_shapes(
@@ -116,9 +108,7 @@ impl Rows {
     ) -> PyResult<()> {
         if buffers.len() != count {
             let got = buffers.len();
-            return Err(PyValueError::new_err(format!(
-                "out: expected {count} buffers, got {got}"
-            )));
+            return Err(PyValueError::new_err(format!("out: expected {count} buffers, got {got}")));
         }
         for (index, buffer) in buffers.iter().enumerate() {
             if buffer.len() != length {

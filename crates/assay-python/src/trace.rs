@@ -80,15 +80,8 @@ fn read_event_shard(
     py: Python<'_>,
     path: PathBuf,
 ) -> PyResult<(EventTable, HashMap<String, String>, bool, u64)> {
-    let shard = py
-        .detach(|| assay_trace::read_shard(&path))
-        .map_err(|error| refused(&error))?;
-    Ok((
-        EventTable(shard.table),
-        shard.metadata,
-        shard.complete,
-        shard.cut_bytes,
-    ))
+    let shard = py.detach(|| assay_trace::read_shard(&path)).map_err(|error| refused(&error))?;
+    Ok((EventTable(shard.table), shard.metadata, shard.complete, shard.cut_bytes))
 }
 
 /// Tells a Python function how far reading is; false once the function or a signal raised.
@@ -118,11 +111,7 @@ fn options(args: bool, kinds: Option<Vec<String>>) -> PyResult<Options> {
         })
     };
     let kinds = kinds.map(|names| names.iter().map(known).collect::<PyResult<_>>());
-    Ok(Options {
-        args,
-        kinds: kinds.transpose()?,
-        ..Options::default()
-    })
+    Ok(Options { args, kinds: kinds.transpose()?, ..Options::default() })
 }
 
 fn facts_dict<'py>(py: Python<'py>, facts: Facts) -> PyResult<Bound<'py, PyDict>> {
@@ -188,10 +177,7 @@ impl KinetoBatches {
             );
             raised.map_or(Ok(read), Err)
         });
-        KinetoBatches {
-            batches: Mutex::new(batches),
-            reader: Mutex::new(Some(reader)),
-        }
+        KinetoBatches { batches: Mutex::new(batches), reader: Mutex::new(Some(reader)) }
     }
 
     fn __iter__(this: Py<Self>) -> Py<Self> {

@@ -60,11 +60,7 @@ fn limit_is_enforced_and_failed_requests_are_not_counted() -> Result<()> {
     let held = resource.allocate(&Request::new(4 * MIB, stream))?;
     assert_eq!(
         resource.allocate(&Request::new(3 * MIB, stream)),
-        Err(MemoryError::LimitExceeded {
-            requested: 3 * MIB,
-            used: 4 * MIB,
-            limit: 6 * MIB,
-        })
+        Err(MemoryError::LimitExceeded { requested: 3 * MIB, used: 4 * MIB, limit: 6 * MIB })
     );
     // Fails upstream, not by the limit: the pending bytes must be subtracted.
     for tenant in [7, 8] {
@@ -202,10 +198,7 @@ fn log_records_calls_in_order() -> Result<()> {
         ]
     );
     let address = allocation.address().value();
-    assert_eq!(
-        (log.records[1].address, log.records[2].address),
-        (address, address)
-    );
+    assert_eq!((log.records[1].address, log.records[2].address), (address, address));
     assert!(log.records[2].time_ns >= log.records[1].time_ns + 50);
     assert!(resource.take_log()?.records.is_empty());
     Ok(())

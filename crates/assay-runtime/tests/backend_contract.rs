@@ -15,9 +15,7 @@ fn increment(device: &SimBackend) -> KernelId {
                 let [KernelArgument::Pointer(pointer), KernelArgument::U64(bytes)] =
                     launch.arguments[..]
                 else {
-                    return Err(BackendError::UnknownKernel {
-                        kernel: launch.kernel,
-                    });
+                    return Err(BackendError::UnknownKernel { kernel: launch.kernel });
                 };
                 memory.update(pointer.into(), bytes, |range| {
                     for byte in range {

@@ -16,20 +16,13 @@ struct World {
 }
 
 fn options(in_flight: usize, waiting: usize, timing: Timing) -> DispatchOptions {
-    DispatchOptions {
-        in_flight,
-        waiting,
-        timing,
-    }
+    DispatchOptions { in_flight, waiting, timing }
 }
 
 fn world(options: DispatchOptions) -> World {
     let device = Arc::new(
-        SimBackend::new(SimOptions {
-            record_timeline: true,
-            ..SimOptions::default()
-        })
-        .expect("valid"),
+        SimBackend::new(SimOptions { record_timeline: true, ..SimOptions::default() })
+            .expect("valid"),
     );
     // Neither commutes with itself for another number, so that a wrong order changes the result.
     let mix = device.register_kernel(SimKernel {
@@ -39,9 +32,7 @@ fn world(options: DispatchOptions) -> World {
         body: Some(Box::new(|launch, memory| {
             let [KernelArgument::Pointer(cell), KernelArgument::U32(number)] = launch.arguments[..]
             else {
-                return Err(BackendError::UnknownKernel {
-                    kernel: launch.kernel,
-                });
+                return Err(BackendError::UnknownKernel { kernel: launch.kernel });
             };
             memory.update(cell.into(), 4, |bytes| {
                 let mut value = [0; 4];
@@ -71,26 +62,16 @@ fn world(options: DispatchOptions) -> World {
 }
 
 fn mixed(value: u32, number: u32) -> u32 {
-    (value ^ number)
-        .wrapping_mul(0x9E37_79B1)
-        .rotate_left(number % 31)
+    (value ^ number).wrapping_mul(0x9E37_79B1).rotate_left(number % 31)
 }
 
 fn launch(kernel: KernelId, arguments: Vec<KernelArgument>) -> Work {
-    Work::Launch(Launch {
-        kernel,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        arguments,
-    })
+    Work::Launch(Launch { kernel, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments })
 }
 
 impl World {
     fn stream(&self) -> StreamId {
-        self.controller
-            .create_stream(StreamPriority::Normal)
-            .expect("sound")
+        self.controller.create_stream(StreamPriority::Normal).expect("sound")
     }
 
     fn delay(&self, name: &str, stream: StreamId, nanoseconds: u64) -> WorkRequest {
@@ -196,11 +177,8 @@ fn records_have_kind_stream_and_span() {
     let stream = world.stream();
     let memory = world.device.allocate_device(1 << 20).expect("room");
     let host = world.device.allocate_host(1 << 20).expect("room");
-    let copy = |source: Address, destination: Address| Work::Copy {
-        source,
-        destination,
-        bytes: 1 << 20,
-    };
+    let copy =
+        |source: Address, destination: Address| Work::Copy { source, destination, bytes: 1 << 20 };
     let upload = copy(host.into(), memory.into());
     world.submit(WorkRequest::new("load", stream, upload));
     let mut gemm = world.delay("gemm", stream, 70_000);
@@ -212,14 +190,7 @@ fn records_have_kind_stream_and_span() {
     let records = world.records();
     let kinds: Vec<_> = records
         .iter()
-        .map(|record| {
-            (
-                &*record.name,
-                record.kind.name(),
-                record.bytes,
-                record.flops,
-            )
-        })
+        .map(|record| (&*record.name, record.kind.name(), record.bytes, record.flops))
         .collect();
     assert_eq!(
         kinds,
@@ -232,19 +203,10 @@ fn records_have_kind_stream_and_span() {
     let real = world.device.take_timeline().expect("recorded");
     for (record, span) in records.iter().zip(&real) {
         let recorded = record.span.expect("timed");
-        assert_eq!(
-            (record.stream, recorded.end_ns),
-            (stream, span.end_ns),
-            "{}",
-            record.name
-        );
+        assert_eq!((record.stream, recorded.end_ns), (stream, span.end_ns), "{}", record.name);
         assert!(record.submitted_ns <= recorded.start_ns && recorded.start_ns <= span.start_ns);
         // The stream reached it, and the engine was free.
-        assert!(
-            span.start_ns - recorded.start_ns <= 4_000,
-            "{}",
-            record.name
-        );
+        assert!(span.start_ns - recorded.start_ns <= 4_000, "{}", record.name);
     }
     let totals = world.controller.recorder().totals();
     assert_eq!((totals.launches, totals.copies, totals.flops), (1, 2, 2e9));
@@ -274,10 +236,7 @@ fn full_stream_queues_work_and_full_queue_refuses_it() {
     for index in 0..5 {
         world.submit(work(["a", "b", "c", "d", "e"][index]));
     }
-    let usage = StreamUsage {
-        in_flight: 2,
-        waiting: 3,
-    };
+    let usage = StreamUsage { in_flight: 2, waiting: 3 };
     assert_eq!(world.controller.usage(stream), Ok(usage));
     let refused = world.controller.submit(work("f")).expect_err("full");
     assert_eq!(
@@ -288,17 +247,10 @@ fn full_stream_queues_work_and_full_queue_refuses_it() {
             stream.0
         )
     );
-    let last = world
-        .controller
-        .submit_blocking(work("f"))
-        .expect("room after a while");
+    let last = world.controller.submit_blocking(work("f")).expect("room after a while");
     assert!(!world.controller.is_complete(last).expect("sound"));
     world.controller.wait(last).expect("sound");
-    let names: Vec<_> = world
-        .records()
-        .iter()
-        .map(|record| record.name.to_string())
-        .collect();
+    let names: Vec<_> = world.records().iter().map(|record| record.name.to_string()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "e", "f"]);
 }
 
@@ -335,17 +287,9 @@ fn rejected_work_is_reported_by_its_call_or_the_next() {
     }
     let error = world.controller.wait(elsewhere).expect_err("depends on it");
     assert_eq!(error.code(), "dependency_failed");
-    assert!(
-        error
-            .to_string()
-            .starts_with("\"elsewhere\" depends on work that failed: \"wrong\"")
-    );
+    assert!(error.to_string().starts_with("\"elsewhere\" depends on work that failed: \"wrong\""));
     let again = world.submit(world.delay("again", stream, 10));
-    assert_eq!(
-        world.controller.wait(again),
-        Ok(()),
-        "reported once, then usable"
-    );
+    assert_eq!(world.controller.wait(again), Ok(()), "reported once, then usable");
     let failures: Vec<_> = world
         .records()
         .into_iter()
@@ -357,35 +301,26 @@ fn rejected_work_is_reported_by_its_call_or_the_next() {
         ("behind", "argument_count"),
         ("elsewhere", "dependency_failed"),
     ];
-    assert_eq!(
-        failures,
-        expected.map(|(name, code)| (name.to_owned(), code))
-    );
+    assert_eq!(failures, expected.map(|(name, code)| (name.to_owned(), code)));
 }
 
 #[test]
 fn device_failure_fails_dependent_work_and_recovers_the_stream() {
     let world = world(options(2, 8, Timing::Full));
     let (failing, other) = (world.stream(), world.stream());
-    let fault = Fault {
-        operation: Operation::Launch,
-        occurrence: 1,
-        moment: FaultMoment::OnDevice,
-    };
+    let fault =
+        Fault { operation: Operation::Launch, occurrence: 1, moment: FaultMoment::OnDevice };
     world.device.inject(fault).expect("sound");
-    let works: Vec<_> = (0..4)
-        .map(|_| world.submit(world.delay("doomed", failing, 1_000_000)))
-        .collect();
+    let works: Vec<_> =
+        (0..4).map(|_| world.submit(world.delay("doomed", failing, 1_000_000))).collect();
     let mut after = world.delay("after", other, 10);
     after.after = vec![works[3]];
     let after = world.submit(after);
     for work in &works {
         let error = world.controller.wait(*work).expect_err("planned");
         assert_eq!(error.code(), "stream_failed");
-        let expected = format!(
-            "\"doomed\" failed on stream {}: injected by the fault plan",
-            failing.0
-        );
+        let expected =
+            format!("\"doomed\" failed on stream {}: injected by the fault plan", failing.0);
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
     assert_eq!(
@@ -411,11 +346,8 @@ fn synchronize_reports_an_unreported_failure_once() {
     for timing in [Timing::Full, Timing::Off] {
         let world = world(options(8, 8, timing));
         let (stream, side) = (world.stream(), world.stream());
-        let fault = Fault {
-            operation: Operation::Launch,
-            occurrence: 2,
-            moment: FaultMoment::OnDevice,
-        };
+        let fault =
+            Fault { operation: Operation::Launch, occurrence: 2, moment: FaultMoment::OnDevice };
         world.device.inject(fault).expect("sound");
         world.submit(world.delay("before", stream, 1_000));
         world.submit(world.delay("bad", stream, 1_000));
@@ -446,11 +378,7 @@ fn failed_event_records_lose_spans_only() {
             world.submit(world.delay("work", stream, 10_000));
         }
         world.controller.synchronize(stream).expect("sound");
-        assert_eq!(
-            world.controller.recorder().totals().launches,
-            6,
-            "{occurrence}"
-        );
+        assert_eq!(world.controller.recorder().totals().launches, 6, "{occurrence}");
     }
 }
 
@@ -505,10 +433,7 @@ fn share_by_weight(timing: Timing) {
     while world.device.clock().now_ns() < until {
         world.controller.poll().expect("sound");
         let next = world.device.next_completion_ns().expect("sound");
-        world
-            .device
-            .virtual_clock()
-            .advance_to_ns(next.expect("busy"));
+        world.device.virtual_clock().advance_to_ns(next.expect("busy"));
     }
     let measured: Vec<u64> = tenants
         .iter()
@@ -516,22 +441,13 @@ fn share_by_weight(timing: Timing) {
         .collect();
     let mut busy = [0_u64; 2];
     for span in world.device.take_timeline().expect("recorded") {
-        if let Some(index) = tenants
-            .iter()
-            .position(|(_, stream)| *stream == span.stream)
-        {
+        if let Some(index) = tenants.iter().position(|(_, stream)| *stream == span.stream) {
             busy[index] += span.end_ns - span.start_ns;
         }
     }
     let share = busy[0] as f64 / (busy[0] + busy[1]) as f64;
-    assert!(
-        (share - 0.7).abs() < 0.05,
-        "busy {busy:?}, measured {measured:?}"
-    );
-    assert!(
-        busy[0] + busy[1] > 190_000_000,
-        "the device stood idle: {busy:?}"
-    );
+    assert!((share - 0.7).abs() < 0.05, "busy {busy:?}, measured {measured:?}");
+    assert!(busy[0] + busy[1] > 190_000_000, "the device stood idle: {busy:?}");
 }
 
 #[test]
@@ -542,15 +458,10 @@ fn guaranteed_tenant_is_isolated_from_a_flood() {
     });
     let mut options = TaskOptions::new("guaranteed", partition);
     options.class = Class::Guaranteed;
-    options.lanes.compute.reserved = Some(Rate {
-        units_per_second: 600_000_000,
-        burst_units: 2_000_000,
-    });
+    options.lanes.compute.reserved =
+        Some(Rate { units_per_second: 600_000_000, burst_units: 2_000_000 });
     let tenant = started(&scheduler, options);
-    let stream = world
-        .controller
-        .create_stream(StreamPriority::High)
-        .expect("sound");
+    let stream = world.controller.create_stream(StreamPriority::High).expect("sound");
     let step = || {
         let before = world.device.clock().now_ns();
         let mut request = world.delay("step", stream, 1_000_000);
@@ -576,10 +487,7 @@ fn guaranteed_tenant_is_isolated_from_a_flood() {
     let mut beside: Vec<u64> = (0..200).map(|_| step()).collect();
     beside.sort_unstable();
     let (alone, p99) = (alone[10], beside[197]);
-    assert!(
-        p99 as f64 <= 1.2 * alone as f64,
-        "{p99} ns beside a flood, {alone} ns alone"
-    );
+    assert!(p99 as f64 <= 1.2 * alone as f64, "{p99} ns beside a flood, {alone} ns alone");
     let served = flood.snapshot().expect("alive").lanes.compute.grants;
     assert!(served > 1_000, "the flood got only {served} grants");
 }
@@ -591,18 +499,13 @@ fn waiting_progresses_streams_that_hold_the_needed_grants() {
         options.lanes.compute.window_grants = 1;
         options.lanes.upload.window_grants = 1;
     });
-    let tasks: Vec<_> = (0..2)
-        .map(|_| started(&scheduler, TaskOptions::new("task", partition)))
-        .collect();
+    let tasks: Vec<_> =
+        (0..2).map(|_| started(&scheduler, TaskOptions::new("task", partition))).collect();
     let streams = [world.stream(), world.stream()];
     let memory = world.device.allocate_device(1_000_000).expect("room");
     let host = world.device.allocate_host(1_000_000).expect("room");
     let upload = |stream| {
-        let work = Work::Copy {
-            source: host.into(),
-            destination: memory.into(),
-            bytes: 1_000_000,
-        };
+        let work = Work::Copy { source: host.into(), destination: memory.into(), bytes: 1_000_000 };
         WorkRequest::new("upload", stream, work)
     };
     let mut last = Vec::new();
@@ -628,10 +531,7 @@ fn waiting_progresses_streams_that_hold_the_needed_grants() {
         world.controller.synchronize(stream).expect("sound");
     }
     let totals = world.controller.recorder().totals();
-    assert_eq!(
-        (totals.launches, totals.copies, totals.failures),
-        (40, 40, 0)
-    );
+    assert_eq!((totals.launches, totals.copies, totals.failures), (40, 40, 0));
     drop(tasks);
     assert!(scheduler.snapshot().expect("sound").is_idle());
 }
@@ -643,21 +543,14 @@ fn transfer_and_dispatch_waits_progress_each_other() {
         options.lanes.upload.window_grants = 1;
     });
     let recorder = Arc::clone(world.controller.recorder());
-    let transfers = TransferOptions {
-        slot_bytes: 100_000,
-        ..TransferOptions::default()
-    };
+    let transfers = TransferOptions { slot_bytes: 100_000, ..TransferOptions::default() };
     let engine = TransferEngine::new(world.device.clone(), transfers, recorder).expect("valid");
     let task = started(&scheduler, TaskOptions::new("task", partition));
     let memory = world.device.allocate_device(1_000_000).expect("room");
     let host = world.device.allocate_host(1_000_000).expect("room");
     let stream = world.stream();
     for _ in 0..3 {
-        let work = Work::Copy {
-            source: host.into(),
-            destination: memory.into(),
-            bytes: 1_000_000,
-        };
+        let work = Work::Copy { source: host.into(), destination: memory.into(), bytes: 1_000_000 };
         let mut copy = WorkRequest::new("copy", stream, work);
         copy.task = Some(Arc::clone(&task));
         let upload = || {
@@ -666,18 +559,13 @@ fn transfer_and_dispatch_waits_progress_each_other() {
                 ..TransferAttributes::default()
             };
             let source: HostSource = Arc::new(vec![7; 400_000]);
-            engine
-                .upload("upload", source, memory, terms)
-                .expect("room")
+            engine.upload("upload", source, memory, terms).expect("room")
         };
         world.submit(copy.clone());
         upload().wait().expect("the copy's grant ends");
         let _unattended = upload();
         let last = world.submit(copy);
-        world
-            .controller
-            .wait(last)
-            .expect("the upload's grant ends");
+        world.controller.wait(last).expect("the upload's grant ends");
     }
     world.controller.synchronize(stream).expect("sound");
     while engine.usage().expect("sound").transfers > 0 {
@@ -704,16 +592,9 @@ fn canceling_a_task_fails_only_its_waiting_work() {
         })
         .collect();
     task.cancel().expect("running");
-    assert_eq!(
-        world.controller.wait(works[0]),
-        Ok(()),
-        "already on the device"
-    );
+    assert_eq!(world.controller.wait(works[0]), Ok(()), "already on the device");
     for work in &works[1..] {
-        assert_eq!(
-            world.controller.wait(*work).map_err(|error| error.code()),
-            Err("task_ended")
-        );
+        assert_eq!(world.controller.wait(*work).map_err(|error| error.code()), Err("task_ended"));
     }
     let other = world.submit(world.delay("other", world.stream(), 10));
     assert_eq!(world.controller.wait(other), Ok(()));
@@ -735,26 +616,9 @@ fn dropped_controller_waits_for_work_in_flight_and_abandons_the_rest() {
     let before = world.device.clock().now_ns();
     let recorder = Arc::clone(world.controller.recorder());
     drop(world.controller);
-    assert!(
-        world.device.clock().now_ns() - before > 700_000,
-        "two were in flight"
-    );
-    let failures: Vec<_> = recorder
-        .take()
-        .records
-        .iter()
-        .map(|record| record.failure)
-        .collect();
-    assert_eq!(
-        failures,
-        [
-            None,
-            None,
-            Some("abandoned"),
-            Some("abandoned"),
-            Some("abandoned")
-        ]
-    );
+    assert!(world.device.clock().now_ns() - before > 700_000, "two were in flight");
+    let failures: Vec<_> = recorder.take().records.iter().map(|record| record.failure).collect();
+    assert_eq!(failures, [None, None, Some("abandoned"), Some("abandoned"), Some("abandoned")]);
     drop(task);
     assert!(scheduler.snapshot().expect("sound").is_idle());
 }

@@ -20,29 +20,16 @@ impl World {
     fn new() -> Self {
         let mut profile = SimProfile::generic();
         profile.enqueue_ns = 0;
-        let options = SimOptions {
-            profile,
-            ..SimOptions::default()
-        };
+        let options = SimOptions { profile, ..SimOptions::default() };
         let device = Arc::new(SimBackend::new(options).expect("valid"));
         let delay = device.register_delay().expect("sound");
         assert_eq!(device.register_delay(), Ok(delay));
         let recorder = Arc::new(Recorder::new(1_000));
         let controller =
             DispatchController::new(device.clone(), DispatchOptions::default(), recorder);
-        let slots = device
-            .allocate_device(SLOTS * DELAY_SLOT_BYTES)
-            .expect("room");
-        let staged = device
-            .allocate_host(SLOTS * DELAY_SLOT_BYTES)
-            .expect("room");
-        World {
-            controller: controller.expect("valid"),
-            device,
-            delay,
-            slots,
-            staged,
-        }
+        let slots = device.allocate_device(SLOTS * DELAY_SLOT_BYTES).expect("room");
+        let staged = device.allocate_host(SLOTS * DELAY_SLOT_BYTES).expect("room");
+        World { controller: controller.expect("valid"), device, delay, slots, staged }
     }
 
     fn stream(&self) -> StreamId {
@@ -58,9 +45,7 @@ impl World {
         }
         self.device.write_host(self.staged, &bytes).expect("room");
         let stream = self.device.default_stream();
-        self.device
-            .copy(stream, self.staged.into(), self.slots.into(), 256)
-            .expect("room");
+        self.device.copy(stream, self.staged.into(), self.slots.into(), 256).expect("room");
         self.device.synchronize_stream(stream).expect("sound");
     }
 
@@ -94,15 +79,11 @@ impl World {
         let events = [0, 1].map(|_| self.device.create_event().expect("sound"));
         self.device.record_event(events[0], stream).expect("sound");
         let work = Work::Graph(Arc::clone(graph));
-        let work = self
-            .controller
-            .submit(WorkRequest::new("step", stream, work));
+        let work = self.controller.submit(WorkRequest::new("step", stream, work));
         work.expect("accepted");
         self.device.record_event(events[1], stream).expect("sound");
         self.controller.synchronize(stream).expect("ran");
-        self.device
-            .elapsed_ns(events[0], events[1])
-            .expect("both ran")
+        self.device.elapsed_ns(events[0], events[1]).expect("both ran")
     }
 }
 
@@ -139,22 +120,13 @@ fn a_delay_before_a_node_moves_what_comes_after_it_and_nothing_else() {
     assert_eq!(after, [&[][..], &[], &[1], &[2]]);
 
     let streams = [world.stream(), world.stream()];
-    let before: BTreeMap<u32, Launch> = (0..4)
-        .map(|node| (node, world.launch(4 + u64::from(node))))
-        .collect();
+    let before: BTreeMap<u32, Launch> =
+        (0..4).map(|node| (node, world.launch(4 + u64::from(node)))).collect();
     let name = Arc::from("delay");
-    let delayed = world
-        .controller
-        .recapture(&graph, &streams, &name, &before)
-        .expect("captured");
+    let delayed = world.controller.recapture(&graph, &streams, &name, &before).expect("captured");
     let delayed = Arc::new(delayed);
     let names: Vec<&str> = delayed.nodes().iter().map(|node| &*node.name).collect();
-    assert_eq!(
-        names,
-        [
-            "delay", "root", "delay", "left", "delay", "right", "delay", "join"
-        ]
-    );
+    assert_eq!(names, ["delay", "root", "delay", "left", "delay", "right", "delay", "join"]);
 
     let work = [1_000, 2_000, 4_000, 500];
     let stream = world.device.default_stream();
@@ -224,16 +196,11 @@ fn wrong_streams_nodes_and_arguments_are_named() {
     assert!(refused(&[], &BTreeMap::new()).contains("expected one stream for each"));
     let unknown = BTreeMap::from([(1, world.launch(0))]);
     assert!(refused(&[main], &unknown).contains("expected indices of nodes"));
-    let outside = Launch {
-        arguments: vec![KernelArgument::Pointer(DevicePointer(8))],
-        ..world.launch(0)
-    };
+    let outside =
+        Launch { arguments: vec![KernelArgument::Pointer(DevicePointer(8))], ..world.launch(0) };
     let outcome = world.device.launch(main, &outside);
     assert_eq!(outcome.expect_err("outside").code(), "unknown_address");
-    let none = Launch {
-        arguments: vec![],
-        ..world.launch(0)
-    };
+    let none = Launch { arguments: vec![], ..world.launch(0) };
     let outcome = world.device.launch(main, &none);
     assert_eq!(outcome.expect_err("no slot").code(), "argument_count");
 }

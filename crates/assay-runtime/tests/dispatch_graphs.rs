@@ -29,9 +29,7 @@ fn world_of(options: DispatchOptions) -> World {
             duration_ns: Box::new(|_| 1_000),
             body: Some(Box::new(|launch, memory| match launch.arguments[..] {
                 [KernelArgument::Pointer(pointer)] => memory.update(pointer.into(), 64, |bytes| {
-                    bytes
-                        .iter_mut()
-                        .for_each(|byte| *byte = byte.wrapping_add(1));
+                    bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
                 }),
                 _ => Ok(()),
             })),
@@ -39,26 +37,11 @@ fn world_of(options: DispatchOptions) -> World {
         .expect("sound");
     let recorder = Arc::new(Recorder::new(1_000));
     let controller = DispatchController::new(device.clone(), options, recorder).expect("valid");
-    let stream = || {
-        controller
-            .create_stream(StreamPriority::Normal)
-            .expect("sound")
-    };
+    let stream = || controller.create_stream(StreamPriority::Normal).expect("sound");
     let (main, side) = (stream(), stream());
     let memory = device.allocate_device(256).expect("room");
-    let world = World {
-        device,
-        controller,
-        increment,
-        main,
-        side,
-        memory,
-    };
-    let fill = Work::Fill {
-        destination: memory.into(),
-        value: 0,
-        bytes: 256,
-    };
+    let world = World { device, controller, increment, main, side, memory };
+    let fill = Work::Fill { destination: memory.into(), value: 0, bytes: 256 };
     world.submit(WorkRequest::new("clear", main, fill));
     world.controller.synchronize(main).expect("sound");
     world
@@ -85,19 +68,13 @@ impl World {
 
     fn cells(&self) -> [u8; 4] {
         let mut bytes = [0; 256];
-        self.device
-            .peek(self.memory.into(), &mut bytes)
-            .expect("allocated");
+        self.device.peek(self.memory.into(), &mut bytes).expect("allocated");
         [bytes[0], bytes[64], bytes[128], bytes[192]]
     }
 
     fn host_copy(&self, name: &str, stream: StreamId) -> WorkRequest {
         let host = self.device.allocate_host(64).expect("room");
-        let work = Work::Copy {
-            source: self.memory.into(),
-            destination: host.into(),
-            bytes: 64,
-        };
+        let work = Work::Copy { source: self.memory.into(), destination: host.into(), bytes: 64 };
         WorkRequest::new(name, stream, work)
     }
 }
@@ -119,11 +96,8 @@ fn graph_replays_all_nodes_and_names_their_operations() {
     world.submit(world.increment("cache", world.side, 1));
     let graph = Arc::new(capture.end().expect("sound"));
     assert_eq!(world.cells(), [0, 0, 0, 0], "captured, not run");
-    let nodes: Vec<_> = graph
-        .nodes()
-        .iter()
-        .map(|node| (node.index, &*node.name, node.stream))
-        .collect();
+    let nodes: Vec<_> =
+        graph.nodes().iter().map(|node| (node.index, &*node.name, node.stream)).collect();
     let (main, side) = (world.main, world.side);
     assert_eq!(
         nodes,
@@ -145,10 +119,7 @@ fn graph_replays_all_nodes_and_names_their_operations() {
     let records = world.controller.recorder().take().records;
     assert_eq!(records.len(), 3);
     for record in &records {
-        assert_eq!(
-            (record.kind, record.graph),
-            (WorkKind::Graph, Some(graph.id()))
-        );
+        assert_eq!((record.kind, record.graph), (WorkKind::Graph, Some(graph.id())));
         assert_eq!((record.bytes, record.flops), (5 * 128, 5.0 * 64.0));
         assert!(record.span.expect("timed").duration_ns() >= 4_000);
     }
@@ -165,10 +136,7 @@ fn graph_replays_all_nodes_and_names_their_operations() {
 #[test]
 fn wait_for_a_graph_does_not_wait_for_the_graph_behind_it() {
     for timing in [Timing::Off, Timing::Full] {
-        let world = world_of(DispatchOptions {
-            timing,
-            ..DispatchOptions::default()
-        });
+        let world = world_of(DispatchOptions { timing, ..DispatchOptions::default() });
         let capture = world.controller.begin_capture(world.main).expect("idle");
         for _ in 0..8 {
             world.submit(world.increment("node", world.main, 0));
@@ -184,10 +152,7 @@ fn wait_for_a_graph_does_not_wait_for_the_graph_behind_it() {
             let ahead = replay();
             world.controller.wait(step).expect("sound");
             let nodes = world.cells()[0];
-            assert!(
-                (8 * done..8 * done + 8).contains(&nodes),
-                "{timing:?}: {nodes} nodes ran"
-            );
+            assert!((8 * done..8 * done + 8).contains(&nodes), "{timing:?}: {nodes} nodes ran");
             assert!(!world.controller.is_complete(ahead).expect("sound"));
             step = ahead;
         }
@@ -197,13 +162,8 @@ fn wait_for_a_graph_does_not_wait_for_the_graph_behind_it() {
 #[test]
 fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
     let world = world();
-    let pool = Pool::new(
-        world.device.clone(),
-        PoolOptions::new(Space::Device, 1 << 26),
-    );
-    let pool = world
-        .controller
-        .record_memory(pool.expect("valid"), "device pool");
+    let pool = Pool::new(world.device.clone(), PoolOptions::new(Space::Device, 1 << 26));
+    let pool = world.controller.record_memory(pool.expect("valid"), "device pool");
     let request = |stream| Request::new(100, stream);
     let before = pool.allocate(&request(world.side)).expect("no capture");
     let capture = world.controller.begin_capture(world.main).expect("idle");
@@ -216,9 +176,7 @@ fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
             world.main.0
         )
     );
-    let refused = world
-        .controller
-        .submit(world.host_copy("logits", world.side));
+    let refused = world.controller.submit(world.host_copy("logits", world.side));
     assert_eq!(
         refused.expect_err("not replayed").to_string(),
         format!(
@@ -234,10 +192,7 @@ fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
             let copied = world.submit(world.host_copy("other", world.side));
             world.controller.wait(copied).expect("runs");
             let captured_stream = pool.allocate(&request(world.main));
-            assert_eq!(
-                captured_stream.map_err(|error| error.code()),
-                Err("capturing")
-            );
+            assert_eq!(captured_stream.map_err(|error| error.code()), Err("capturing"));
             pool.allocate(&request(world.side)).expect("another thread")
         });
         let allocation = elsewhere.join().expect("no panic");
@@ -249,17 +204,10 @@ fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
     let again = pool.allocate(&request(world.main)).expect("over");
     pool.deallocate(again, world.main).expect("allocated");
     let totals = world.controller.recorder().totals();
-    assert_eq!(
-        (totals.allocations, totals.frees, totals.allocated_bytes),
-        (3, 3, 300)
-    );
+    assert_eq!((totals.allocations, totals.frees, totals.allocated_bytes), (3, 3, 300));
     let records = world.controller.recorder().take().records;
     let sited = |record: &&WorkRecord| record.kind == WorkKind::Allocate;
-    let site = records
-        .iter()
-        .find(sited)
-        .and_then(|record| record.site)
-        .expect("known");
+    let site = records.iter().find(sited).and_then(|record| record.site).expect("known");
     assert!(site.file.ends_with("dispatch_graphs.rs"));
 }
 
@@ -267,41 +215,22 @@ fn capturing_thread_cannot_allocate_or_copy_host_memory_outside() {
 fn uncapturable_work_is_refused_and_the_capture_continues() {
     let world = world();
     let large = world.device.allocate_device(1 << 26).expect("room");
-    let fill = Work::Fill {
-        destination: large.into(),
-        value: 1,
-        bytes: 1 << 26,
-    };
+    let fill = Work::Fill { destination: large.into(), value: 1, bytes: 1 << 26 };
     let outside = world.submit(WorkRequest::new("outside", world.side, fill));
     let capture = world.controller.begin_capture(world.main).expect("idle");
     let mut late = world.increment("late", world.main, 0);
     late.after = vec![outside];
-    let refused = world
-        .controller
-        .submit(late.clone())
-        .expect_err("not in the graph");
+    let refused = world.controller.submit(late.clone()).expect_err("not in the graph");
     assert_eq!(refused.code(), "capture_dependency");
-    world
-        .controller
-        .wait(outside)
-        .expect("runs beside the capture");
+    world.controller.wait(outside).expect("runs beside the capture");
     let node = world.submit(late);
-    assert_eq!(
-        world.controller.wait(node).map_err(|error| error.code()),
-        Err("captured")
-    );
+    assert_eq!(world.controller.wait(node).map_err(|error| error.code()), Err("captured"));
     let nested = world.controller.begin_capture(world.main);
-    assert_eq!(
-        nested.map_err(|error| error.code()).err(),
-        Some("capturing")
-    );
+    assert_eq!(nested.map_err(|error| error.code()).err(), Some("capturing"));
     let graph = Arc::new(capture.end().expect("sound"));
     let capture = world.controller.begin_capture(world.main).expect("over");
     let inner = WorkRequest::new("inner", world.main, Work::Graph(Arc::clone(&graph)));
-    assert_eq!(
-        world.controller.submit(inner).map_err(|error| error.code()),
-        Err("capturing")
-    );
+    assert_eq!(world.controller.submit(inner).map_err(|error| error.code()), Err("capturing"));
     drop(capture);
     // A node of an ended capture is invalid.
     let mut stale = world.increment("stale", world.side, 0);
@@ -314,28 +243,16 @@ fn uncapturable_work_is_refused_and_the_capture_continues() {
 fn stream_with_waiting_work_cannot_begin_a_capture() {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
     let recorder = Arc::new(Recorder::new(10));
-    let options = DispatchOptions {
-        in_flight: 1,
-        ..DispatchOptions::default()
-    };
+    let options = DispatchOptions { in_flight: 1, ..DispatchOptions::default() };
     let controller = DispatchController::new(device.clone(), options, recorder).expect("valid");
     let memory = device.allocate_device(1 << 26).expect("room");
     let stream = device.default_stream();
     for _ in 0..2 {
-        let fill = Work::Fill {
-            destination: memory.into(),
-            value: 1,
-            bytes: 1 << 26,
-        };
-        controller
-            .submit(WorkRequest::new("fill", stream, fill))
-            .expect("room");
+        let fill = Work::Fill { destination: memory.into(), value: 1, bytes: 1 << 26 };
+        controller.submit(WorkRequest::new("fill", stream, fill)).expect("room");
     }
     let busy = controller.begin_capture(stream);
-    assert_eq!(
-        busy.map_err(|error| error.code()).err(),
-        Some("capture_busy")
-    );
+    assert_eq!(busy.map_err(|error| error.code()).err(), Some("capture_busy"));
     controller.synchronize(stream).expect("sound");
     drop(controller.begin_capture(stream).expect("idle"));
 }
@@ -364,9 +281,7 @@ fn recorded_pool_passes_the_memory_contract() {
     let world = world();
     let options = PoolOptions::new(Space::Device, contract::MIN_CAPACITY_BYTES);
     let pool = Pool::new(world.device.clone(), options);
-    let pool = world
-        .controller
-        .record_memory(pool.expect("valid"), "device pool");
+    let pool = world.controller.record_memory(pool.expect("valid"), "device pool");
     let backend: Arc<dyn Backend> = world.device.clone();
     contract::check(&backend, &pool).expect("contract");
     let totals = world.controller.recorder().totals();
@@ -385,10 +300,7 @@ fn timed_replay_matches_a_replay_and_returns_spans() {
     world.submit(world.increment("third", world.main, 0));
     let graph = capture.end().expect("joined");
     assert_eq!(graph.bytes(), 3 * 128);
-    let spans = world
-        .controller
-        .replay_timed("step", &graph, world.side)
-        .expect("replayed");
+    let spans = world.controller.replay_timed("step", &graph, world.side).expect("replayed");
     assert_eq!(world.cells()[..2], [2, 1]);
     // The kernel takes 1,000 ns of virtual time, plus the profile's launch cost.
     assert_eq!(spans.len(), 3);

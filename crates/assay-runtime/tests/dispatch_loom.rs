@@ -13,28 +13,16 @@ use std::sync::Arc;
 
 fn controller(in_flight: usize) -> (Arc<SimBackend>, DispatchController, [StreamId; 2]) {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
-    let options = DispatchOptions {
-        in_flight,
-        waiting: 8,
-        timing: Timing::Off,
-    };
+    let options = DispatchOptions { in_flight, waiting: 8, timing: Timing::Off };
     let recorder = Arc::new(Recorder::new(4));
     let controller = DispatchController::new(device.clone(), options, recorder).expect("valid");
-    let stream = || {
-        controller
-            .create_stream(StreamPriority::Normal)
-            .expect("sound")
-    };
+    let stream = || controller.create_stream(StreamPriority::Normal).expect("sound");
     let streams = [stream(), stream()];
     (device, controller, streams)
 }
 
 fn fill(stream: StreamId, memory: DevicePointer, after: &[WorkId]) -> WorkRequest {
-    let work = Work::Fill {
-        destination: memory.into(),
-        value: 1,
-        bytes: 1,
-    };
+    let work = Work::Fill { destination: memory.into(), value: 1, bytes: 1 };
     let mut request = WorkRequest::new("fill", stream, work);
     request.after = after.to_vec();
     request
@@ -78,9 +66,7 @@ fn threads_that_need_the_single_grant_both_get_it() {
         let scheduler = Scheduler::new(options, Arc::new(VirtualClock::new())).expect("valid");
         let partition = scheduler.add_partition(whole).expect("fits");
         let started = || {
-            let task = scheduler
-                .submit(TaskOptions::new("task", partition))
-                .expect("fits");
+            let task = scheduler.submit(TaskOptions::new("task", partition)).expect("fits");
             task.start().expect("admitted");
             Arc::new(task)
         };

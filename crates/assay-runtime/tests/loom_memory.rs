@@ -20,10 +20,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn device() -> Arc<SimBackend> {
-    let options = SimOptions {
-        contents: Contents::Dropped,
-        ..SimOptions::default()
-    };
+    let options = SimOptions { contents: Contents::Dropped, ..SimOptions::default() };
     Arc::new(SimBackend::new(options).expect("valid options"))
 }
 
@@ -156,10 +153,8 @@ fn limit_is_never_exceeded() {
 fn leased_buffer_is_not_evicted() {
     explore(|| {
         let device = device();
-        let (memory, host) = (
-            pool(&device, Space::Device, 4 * MIB),
-            pool(&device, Space::Host, 4 * MIB),
-        );
+        let (memory, host) =
+            (pool(&device, Space::Device, 4 * MIB), pool(&device, Space::Host, 4 * MIB));
         let residency = Residency::new(device.clone(), memory.clone(), host.clone());
         let stream = device.default_stream();
         let buffer = residency.create(&Request::new(MIB, stream)).expect("fits");

@@ -40,16 +40,10 @@ type Make = fn(Arc<dyn Backend>) -> Arc<dyn MemoryResource>;
 #[test]
 fn every_resource_passes_the_contract() {
     let table: [(&str, Make); 14] = [
-        ("direct", |b| {
-            Arc::new(DirectResource::new(b, Space::Device, CAPACITY))
-        }),
-        ("direct host", |b| {
-            Arc::new(DirectResource::new(b, Space::Host, CAPACITY))
-        }),
+        ("direct", |b| Arc::new(DirectResource::new(b, Space::Device, CAPACITY))),
+        ("direct host", |b| Arc::new(DirectResource::new(b, Space::Host, CAPACITY))),
         ("pool", |b| Arc::new(pool(b))),
-        ("pinned host pool", |b| {
-            Arc::new(pool_with(b, Space::Host, |_| {}))
-        }),
+        ("pinned host pool", |b| Arc::new(pool_with(b, Space::Host, |_| {}))),
         ("pool that waits first", |b| {
             Arc::new(pool_with(b, Space::Device, |options| {
                 options.cross_stream = CrossStream::WaitFirst;
@@ -71,13 +65,9 @@ fn every_resource_passes_the_contract() {
             }))
         }),
         ("statistics", |b| Arc::new(StatisticsAdaptor::new(pool(b)))),
-        ("limiting", |b| {
-            Arc::new(LimitingAdaptor::new(pool(b), 20 << 20))
-        }),
+        ("limiting", |b| Arc::new(LimitingAdaptor::new(pool(b), 20 << 20))),
         ("tracking", |b| Arc::new(TrackingAdaptor::new(pool(b)))),
-        ("logging", |b| {
-            Arc::new(LoggingAdaptor::new(pool(b), VirtualClock::new()))
-        }),
+        ("logging", |b| Arc::new(LoggingAdaptor::new(pool(b), VirtualClock::new()))),
         ("failure callback", |b| {
             Arc::new(FailureCallbackAdaptor::new(pool(b), 3, |_| Decision::Retry))
         }),
@@ -99,11 +89,7 @@ fn every_resource_passes_the_contract() {
         }
         drop(resource);
         for space in [Space::Device, Space::Host] {
-            assert_eq!(
-                device.used_bytes(space),
-                Ok(0),
-                "{name} left {space} memory"
-            );
+            assert_eq!(device.used_bytes(space), Ok(0), "{name} left {space} memory");
         }
     }
 }
@@ -185,15 +171,8 @@ fn contract_detects_each_injected_violation() {
     ];
     for (defect, clause) in table {
         let backend: Arc<dyn Backend> = device();
-        let broken = Broken {
-            inner: pool(backend.clone()),
-            defect,
-            last: Mutex::new(None),
-        };
+        let broken = Broken { inner: pool(backend.clone()), defect, last: Mutex::new(None) };
         let violation = check(&backend, &broken).expect_err("a violation");
-        assert!(
-            violation.clause.starts_with(clause),
-            "{defect:?}: {violation}"
-        );
+        assert!(violation.clause.starts_with(clause), "{defect:?}: {violation}");
     }
 }

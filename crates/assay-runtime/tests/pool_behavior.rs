@@ -23,9 +23,7 @@ fn pool_of(device: &Arc<SimBackend>, change: impl FnOnce(&mut PoolOptions)) -> A
 }
 
 fn stream(device: &SimBackend) -> StreamId {
-    device
-        .create_stream(StreamPriority::Normal)
-        .expect("stream")
+    device.create_stream(StreamPriority::Normal).expect("stream")
 }
 
 fn take(pool: &Pool, bytes: u64, stream: StreamId) -> Result<Allocation> {
@@ -36,9 +34,7 @@ fn take(pool: &Pool, bytes: u64, stream: StreamId) -> Result<Allocation> {
 fn keep_busy(device: &SimBackend, stream: StreamId, target: Address, times: u64) {
     let host = device.allocate_host(MIB).expect("host memory");
     for _ in 0..times {
-        device
-            .copy(stream, host.into(), target, MIB)
-            .expect("queued");
+        device.copy(stream, host.into(), target, MIB).expect("queued");
     }
 }
 
@@ -90,10 +86,7 @@ fn completed_memory_is_reused_without_a_wait() -> Result<()> {
     device.synchronize_stream(first)?;
     take(&pool, 16 * MIB, second)?;
     let statistics = pool.statistics()?;
-    assert_eq!(
-        (statistics.stream_waits, statistics.completed_events),
-        (0, 1)
-    );
+    assert_eq!((statistics.stream_waits, statistics.completed_events), (0, 1));
     pool.verify()
 }
 
@@ -118,18 +111,10 @@ fn event_seals_only_blocks_freed_before_it() -> Result<()> {
 
     let free = take(&pool, 7 * MIB, second)?;
     assert_eq!(free.address(), before.address());
-    assert_eq!(
-        device.query_stream(second),
-        Ok(true),
-        "it waits for nothing"
-    );
+    assert_eq!(device.query_stream(second), Ok(true), "it waits for nothing");
     let busy = take(&pool, 7 * MIB, second)?;
     assert_eq!(busy.address(), after.address());
-    assert_eq!(
-        device.query_stream(second),
-        Ok(false),
-        "it waits for the copies"
-    );
+    assert_eq!(device.query_stream(second), Ok(false), "it waits for the copies");
     assert_eq!(pool.statistics()?.stream_waits, 1);
     pool.verify()
 }
@@ -179,10 +164,7 @@ fn host_allocation_waits_for_the_event() -> Result<()> {
     assert_eq!(device.query_stream(stream), Ok(true));
     assert_eq!(pool.statistics()?.host_waits, 1);
     pool.deallocate(again, StreamId::HOST)?;
-    assert!(
-        take(&pool, 16 * MIB, stream).is_ok(),
-        "what the host freed is common at once"
-    );
+    assert!(take(&pool, 16 * MIB, stream).is_ok(), "what the host freed is common at once");
     pool.verify()
 }
 
@@ -192,9 +174,8 @@ fn freed_neighbors_coalesce_in_any_order() -> Result<()> {
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
     for step in [1_usize, 3, 5, 7] {
-        let blocks: Vec<Allocation> = (0..16)
-            .map(|_| take(&pool, MIB, stream))
-            .collect::<Result<_>>()?;
+        let blocks: Vec<Allocation> =
+            (0..16).map(|_| take(&pool, MIB, stream)).collect::<Result<_>>()?;
         for index in 0..16 {
             pool.deallocate(blocks[index * step % 16], stream)?;
         }
@@ -211,9 +192,8 @@ fn cached_small_blocks_coalesce_for_a_large_request() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
-    let small: Vec<Allocation> = (0..6000)
-        .map(|index| take(&pool, 256 + index % 2000, stream))
-        .collect::<Result<_>>()?;
+    let small: Vec<Allocation> =
+        (0..6000).map(|index| take(&pool, 256 + index % 2000, stream)).collect::<Result<_>>()?;
     for allocation in small {
         pool.deallocate(allocation, stream)?;
     }
@@ -259,19 +239,13 @@ fn tenants_are_limited_by_their_quotas() -> Result<()> {
             limit: 4 * MIB,
         })
     );
-    assert!(
-        take(&pool, 12 * MIB, stream).is_ok(),
-        "others are not affected"
-    );
+    assert!(take(&pool, 12 * MIB, stream).is_ok(), "others are not affected");
     assert!(pool.allocate(&request(MIB)).is_ok());
     pool.deallocate(held, stream)?;
     let usage = pool.tenant_usage(tenant)?;
     assert_eq!((usage.used_bytes, usage.peak_bytes), (MIB, 4 * MIB));
     let unknown = Request::new(1, stream).for_tenant(TenantId(9));
-    assert_eq!(
-        pool.allocate(&unknown).map_err(|error| error.code()),
-        Err("unknown_tenant")
-    );
+    assert_eq!(pool.allocate(&unknown).map_err(|error| error.code()), Err("unknown_tenant"));
     pool.verify()
 }
 
@@ -302,19 +276,14 @@ fn reservations_are_honored_and_released_on_every_path() -> Result<()> {
         let refused = pool.reserve(tenant, 17 * MIB).map(|_| ());
         assert!(refused.is_err());
     }
-    assert!(
-        take(&pool, 16 * MIB, stream).is_ok(),
-        "nothing stays reserved"
-    );
+    assert!(take(&pool, 16 * MIB, stream).is_ok(), "nothing stays reserved");
     pool.verify()
 }
 
 #[test]
 fn memory_of_a_forgotten_stream_is_reusable_by_any_stream() -> Result<()> {
     let device = device();
-    let pool = pool_of(&device, |options| {
-        options.cross_stream = CrossStream::WaitFirst
-    });
+    let pool = pool_of(&device, |options| options.cross_stream = CrossStream::WaitFirst);
     let keeper = stream(&device);
     for round in 0..300 {
         let passing = stream(&device);
@@ -352,10 +321,7 @@ fn capturing_stream_is_not_part_of_event_waits() -> Result<()> {
     assert_eq!(out, Err("out_of_memory"));
     let out = take(&pool, 16 * MIB, other).map_err(|error| error.code());
     assert_eq!(out, Err("out_of_memory"));
-    assert!(
-        take(&pool, 8 * MIB, captured).is_ok(),
-        "its own memory is there"
-    );
+    assert!(take(&pool, 8 * MIB, captured).is_ok(), "its own memory is there");
     let forgotten = pool.forget_stream(captured).map_err(|error| error.code());
     assert_eq!(forgotten, Err("capturing"));
     device.end_capture(captured)?;
@@ -404,10 +370,7 @@ fn failed_device_call_leaves_the_pool_usable() -> Result<()> {
 fn device_smaller_than_the_capacity_is_used_completely() -> Result<()> {
     let mut profile = SimProfile::generic();
     profile.device_memory.capacity_bytes = 10 * MIB;
-    let device = Arc::new(SimBackend::new(SimOptions {
-        profile,
-        ..SimOptions::default()
-    })?);
+    let device = Arc::new(SimBackend::new(SimOptions { profile, ..SimOptions::default() })?);
     let pool = pool_of(&device, |options| options.slab_bytes = 8 * MIB);
     let stream = stream(&device);
     let sizes = [8 * MIB, MIB, MIB, MIB];
@@ -425,18 +388,13 @@ fn trim_returns_unused_slabs() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| options.slab_bytes = 4 * MIB);
     let stream = stream(&device);
-    let blocks: Vec<Allocation> = (0..4)
-        .map(|_| take(&pool, 4 * MIB, stream))
-        .collect::<Result<_>>()?;
+    let blocks: Vec<Allocation> =
+        (0..4).map(|_| take(&pool, 4 * MIB, stream)).collect::<Result<_>>()?;
     for index in [0, 2, 3] {
         pool.deallocate(blocks[index], stream)?;
     }
     let small = take(&pool, 100, stream)?;
-    assert_eq!(
-        pool.trim()?,
-        8 * MIB,
-        "one slab is used, one holds a small block"
-    );
+    assert_eq!(pool.trim()?, 8 * MIB, "one slab is used, one holds a small block");
     pool.deallocate(small, stream)?;
     assert_eq!(pool.trim()?, 4 * MIB);
     assert_eq!(device.used_bytes(Space::Device), Ok(4 * MIB));

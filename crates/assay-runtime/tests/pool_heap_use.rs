@@ -13,9 +13,7 @@ fn churn(
     let mut live: [Option<Allocation>; 64] = [None; 64];
     let mut value = 3_u64;
     for _ in 0..20_000 {
-        value = value
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stream = streams[(value >> 60) as usize % streams.len()];
         let position = (value >> 40) as usize % live.len();
         if let Some(allocation) = live[position].take() {
@@ -37,10 +35,7 @@ fn no_heap_allocation_after_warm_up() -> Result<()> {
         contents: Contents::Dropped,
         ..SimOptions::default()
     })?);
-    let streams = [
-        device.default_stream(),
-        device.create_stream(StreamPriority::Normal)?,
-    ];
+    let streams = [device.default_stream(), device.create_stream(StreamPriority::Normal)?];
     let pool = Pool::new(device, PoolOptions::new(Space::Device, 1 << 30))?;
     let resource = LimitingAdaptor::new(StatisticsAdaptor::new(pool), 1 << 30);
     churn(&resource, &streams)?;

@@ -13,24 +13,11 @@ const MIB: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Allocate {
-        stream: usize,
-        bytes: u64,
-        slow: bool,
-    },
-    Free {
-        which: usize,
-    },
-    FreeElsewhere {
-        which: usize,
-        stream: usize,
-    },
-    Advance {
-        nanoseconds: u64,
-    },
-    ReplaceStream {
-        stream: usize,
-    },
+    Allocate { stream: usize, bytes: u64, slow: bool },
+    Free { which: usize },
+    FreeElsewhere { which: usize, stream: usize },
+    Advance { nanoseconds: u64 },
+    ReplaceStream { stream: usize },
     Trim,
 }
 
@@ -131,11 +118,7 @@ impl World {
         } else {
             self.device.fill(stream, address, tag, bytes)?;
         }
-        self.live.push(Live {
-            allocation,
-            stream,
-            tag,
-        });
+        self.live.push(Live { allocation, stream, tag });
         Ok(())
     }
 
@@ -143,11 +126,7 @@ impl World {
         if self.live.is_empty() {
             return Ok(());
         }
-        let Live {
-            allocation,
-            stream,
-            tag,
-        } = self.live.swap_remove(which % self.live.len());
+        let Live { allocation, stream, tag } = self.live.swap_remove(which % self.live.len());
         let on = on.map_or(stream, |index| self.streams[index]);
         if on != stream {
             // The freeing stream has to be ordered after the one that wrote.
@@ -181,11 +160,9 @@ impl World {
 
     fn run(&mut self, step: Step) -> Result<()> {
         match step {
-            Step::Allocate {
-                stream,
-                bytes,
-                slow,
-            } => self.allocate(self.streams[stream], bytes, slow)?,
+            Step::Allocate { stream, bytes, slow } => {
+                self.allocate(self.streams[stream], bytes, slow)?
+            }
             Step::Free { which } => self.free(which, None)?,
             Step::FreeElsewhere { which, stream } => self.free(which, Some(stream))?,
             Step::Advance { nanoseconds } => self.device.virtual_clock().advance_ns(nanoseconds),
@@ -261,10 +238,7 @@ impl Shadow {
     fn release(&self, allocation: &Allocation, owner: u32) {
         for granule in self.range(allocation) {
             let before = granule.swap(0, Ordering::Relaxed);
-            assert_eq!(
-                before, owner,
-                "{allocation:?} was overwritten by thread {before}"
-            );
+            assert_eq!(before, owner, "{allocation:?} was overwritten by thread {before}");
         }
     }
 }
@@ -340,10 +314,7 @@ fn worker(
 }
 
 fn eight_threads(operations: u64) {
-    let options = SimOptions {
-        contents: Contents::Dropped,
-        ..SimOptions::default()
-    };
+    let options = SimOptions { contents: Contents::Dropped, ..SimOptions::default() };
     let device = SimBackend::new(options).expect("device");
     let device = Arc::new(device);
     let capacity = 24 * MIB;
@@ -353,9 +324,7 @@ fn eight_threads(operations: u64) {
         ..PoolOptions::new(Space::Device, capacity)
     };
     let pool = Pool::new(device.clone(), options).expect("pool");
-    let probe = pool
-        .allocate(&Request::new(capacity, StreamId::HOST))
-        .expect("the whole pool");
+    let probe = pool.allocate(&Request::new(capacity, StreamId::HOST)).expect("the whole pool");
     let shadow = Shadow {
         base: probe.address().value(),
         granules: (0..capacity / 256).map(|_| AtomicU32::new(0)).collect(),
@@ -370,26 +339,16 @@ fn eight_threads(operations: u64) {
             .map(|number| {
                 scope.spawn(move || {
                     let share = operations / 8;
-                    worker(
-                        number,
-                        share,
-                        device_ref,
-                        pool_ref,
-                        shadow_ref,
-                        exchange_ref,
-                    )
+                    worker(number, share, device_ref, pool_ref, shadow_ref, exchange_ref)
                 })
             })
             .collect();
-        let joined = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("no panic"));
+        let joined = workers.into_iter().map(|worker| worker.join().expect("no panic"));
         joined.map(|outcome| outcome.expect("no error")).sum()
     });
     for (allocation, owner) in exchange.into_inner().expect("not poisoned") {
         shadow.release(&allocation, owner);
-        pool.deallocate(allocation, StreamId::HOST)
-            .expect("given back");
+        pool.deallocate(allocation, StreamId::HOST).expect("given back");
     }
     pool.verify().expect("consistent state");
     let statistics = pool.statistics().expect("statistics");

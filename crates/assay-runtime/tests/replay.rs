@@ -18,16 +18,11 @@ fn recorded_log() -> Result<AllocationLog> {
     let pool = Pool::new(device.clone(), PoolOptions::new(Space::Device, 256 * MIB))?;
     pool.add_tenant("guest", 64 * MIB)?;
     let resource = LoggingAdaptor::new(pool, device.virtual_clock().clone());
-    let streams = [
-        device.default_stream(),
-        device.create_stream(StreamPriority::Normal)?,
-    ];
+    let streams = [device.default_stream(), device.create_stream(StreamPriority::Normal)?];
     let mut value = 7_u64;
     let mut live: Vec<(Allocation, StreamId)> = Vec::new();
     for step in 0..4000_u64 {
-        value = value
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stream = streams[(value >> 40) as usize % 2];
         let bytes = match (value >> 50) % 10 {
             0 => 0,
@@ -51,10 +46,7 @@ fn recorded_log() -> Result<AllocationLog> {
 }
 
 fn options() -> ReplayOptions {
-    ReplayOptions {
-        profile: SimProfile::generic(),
-        touch: true,
-    }
+    ReplayOptions { profile: SimProfile::generic(), touch: true }
 }
 
 fn pool_policy(
@@ -81,16 +73,8 @@ fn replay_is_deterministic() -> Result<()> {
             replay(log, &options(), pool_policy(|_| {}))
         })
         .collect::<Result<_>>()?;
-    assert!(
-        reports.iter().all(|report| *report == reports[0]),
-        "{reports:?}"
-    );
-    let count = |action| {
-        log.records
-            .iter()
-            .filter(|record| record.action == action)
-            .count()
-    };
+    assert!(reports.iter().all(|report| *report == reports[0]), "{reports:?}");
+    let count = |action| log.records.iter().filter(|record| record.action == action).count();
     let report = reports[0];
     assert_eq!(
         report.allocations + report.refusals,
@@ -110,28 +94,14 @@ fn policies_differ_in_their_reports() -> Result<()> {
         pool_policy(|options| options.cross_stream = CrossStream::WaitFirst),
     )?;
     let direct = replay(&log, &options(), |backend| {
-        Ok(Arc::new(DirectResource::new(
-            backend,
-            Space::Device,
-            256 * MIB,
-        )))
+        Ok(Arc::new(DirectResource::new(backend, Space::Device, 256 * MIB)))
     })?;
-    let tight = replay(
-        &log,
-        &options(),
-        pool_policy(|options| options.capacity_bytes = 24 * MIB),
-    )?;
+    let tight = replay(&log, &options(), pool_policy(|options| options.capacity_bytes = 24 * MIB))?;
     assert!(direct.device_allocations > 100 * pool.device_allocations);
-    assert!(
-        direct.elapsed_ns > pool.elapsed_ns,
-        "freeing waits for the device"
-    );
+    assert!(direct.elapsed_ns > pool.elapsed_ns, "freeing waits for the device");
     assert!(patient.stream_waits > pool.stream_waits);
     assert!(patient.peak_held_bytes <= pool.peak_held_bytes);
-    assert!(
-        direct.peak_held_bytes <= pool.peak_held_bytes,
-        "a pool keeps more than it needs"
-    );
+    assert!(direct.peak_held_bytes <= pool.peak_held_bytes, "a pool keeps more than it needs");
     assert_eq!(direct.peak_requested_bytes, pool.peak_requested_bytes);
     assert!(tight.refusals > pool.refusals && tight.skipped_frees > 0);
     assert!(tight.peak_held_bytes <= 24 * MIB);
@@ -144,35 +114,18 @@ fn malformed_log_is_rejected_by_line() {
     let table = [
         ("", "line 1: expected the header"),
         ("time,action\n", "line 1: expected the header"),
-        (
-            "1,allocate,0,0,5\n",
-            "line 2: expected six fields, got \"1,allocate,0,0,5\"",
-        ),
-        (
-            "x,allocate,0,0,5,9\n",
-            "line 2: expected a whole number, got \"x\"",
-        ),
-        (
-            "1,grab,0,0,5,9\n",
-            "line 2: expected allocate, refuse or free, got \"grab\"",
-        ),
-        (
-            "1,free,4294967296,0,5,9\n",
-            "line 2: expected a whole number below 2^32",
-        ),
-        (
-            "1,free,0,0,5,9\n-1,free,0,0,5,9\n",
-            "line 3: expected a whole number, got \"-1\"",
-        ),
+        ("1,allocate,0,0,5\n", "line 2: expected six fields, got \"1,allocate,0,0,5\""),
+        ("x,allocate,0,0,5,9\n", "line 2: expected a whole number, got \"x\""),
+        ("1,grab,0,0,5,9\n", "line 2: expected allocate, refuse or free, got \"grab\""),
+        ("1,free,4294967296,0,5,9\n", "line 2: expected a whole number below 2^32"),
+        ("1,free,0,0,5,9\n-1,free,0,0,5,9\n", "line 3: expected a whole number, got \"-1\""),
     ];
     for (index, (text, expected)) in table.iter().enumerate() {
         let text = match index {
             0 | 1 => (*text).to_owned(),
             _ => format!("{header}{text}"),
         };
-        let message = AllocationLog::from_text(&text)
-            .expect_err("refused")
-            .to_string();
+        let message = AllocationLog::from_text(&text).expect_err("refused").to_string();
         assert!(message.contains(expected), "{message}");
     }
     let fine = AllocationLog::from_text(&format!("{header}1,free,4294967295,3,5,9\n"));

@@ -26,17 +26,9 @@ fn setup(device_bytes: u64, host_bytes: u64) -> Setup {
         options.slab_bytes = bytes;
         Arc::new(Pool::new(device.clone(), options).expect("valid options"))
     };
-    let (memory, host) = (
-        pool(Space::Device, device_bytes),
-        pool(Space::Host, host_bytes),
-    );
+    let (memory, host) = (pool(Space::Device, device_bytes), pool(Space::Host, host_bytes));
     let residency = Residency::new(device.clone(), memory.clone(), host.clone());
-    Setup {
-        device,
-        memory,
-        host,
-        residency,
-    }
+    Setup { device, memory, host, residency }
 }
 
 /// Pseudorandom bytes for a seed, zero included.
@@ -55,9 +47,7 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
 
 impl Setup {
     fn stream(&self) -> StreamId {
-        self.device
-            .create_stream(StreamPriority::Normal)
-            .expect("stream")
+        self.device.create_stream(StreamPriority::Normal).expect("stream")
     }
 
     fn create(&self, bytes: u64, stream: StreamId) -> Result<BufferId> {
@@ -70,8 +60,7 @@ impl Setup {
         let staging = self.device.allocate_host(bytes)?;
         self.device.write_host(staging, contents)?;
         let lease = self.residency.lease(buffer, stream)?;
-        self.device
-            .copy(stream, staging.into(), lease.address(), bytes)?;
+        self.device.copy(stream, staging.into(), lease.address(), bytes)?;
         Ok(())
     }
 
@@ -81,16 +70,14 @@ impl Setup {
         let staging = self.device.allocate_host(bytes)?;
         self.device.write_host(staging, contents)?;
         let lease = self.residency.lease(buffer, stream)?;
-        self.device
-            .copy(stream, staging.into(), lease.address(), bytes)?;
+        self.device.copy(stream, staging.into(), lease.address(), bytes)?;
         Ok(self.device.free_host(staging)?)
     }
 
     fn read(&self, buffer: BufferId, stream: StreamId) -> Result<Vec<u8>> {
         let lease = self.residency.lease(buffer, stream)?;
         let staging = self.device.allocate_host(lease.bytes())?;
-        self.device
-            .copy(stream, lease.address(), staging.into(), lease.bytes())?;
+        self.device.copy(stream, lease.address(), staging.into(), lease.bytes())?;
         self.device.synchronize_stream(stream)?;
         let mut contents = vec![0; lease.bytes() as usize];
         self.device.read_host(staging, &mut contents)?;
@@ -137,17 +124,14 @@ fn restored_buffer_has_its_bytes() -> Result<()> {
 fn least_recently_used_buffer_is_evicted_first() -> Result<()> {
     let setup = setup(8 * MIB, 64 * MIB);
     let stream = setup.stream();
-    let buffers: Vec<BufferId> = (0..8)
-        .map(|_| setup.create(MIB, stream))
-        .collect::<Result<_>>()?;
+    let buffers: Vec<BufferId> =
+        (0..8).map(|_| setup.create(MIB, stream)).collect::<Result<_>>()?;
     for index in [3, 0, 5] {
         drop(setup.residency.lease(buffers[index], stream)?);
     }
     // Removal from the middle must not change the order of the others.
     setup.residency.destroy(buffers[4], stream)?;
-    let order: Vec<BufferId> = [1, 2, 6, 7, 3, 0, 5]
-        .map(|index: usize| buffers[index])
-        .into();
+    let order: Vec<BufferId> = [1, 2, 6, 7, 3, 0, 5].map(|index: usize| buffers[index]).into();
     assert_eq!(setup.residency.resident_order()?, order);
     let lease = setup.residency.lease(buffers[2], stream)?;
     setup.create(4 * MIB, stream)?;
@@ -174,9 +158,7 @@ fn copies_wait_for_all_users_of_the_buffer() -> Result<()> {
     setup.device.write_host(wrong, &pattern(3, 3 * MIB))?;
     setup.device.write_host(right, &contents)?;
     for source in [wrong, wrong, wrong, right] {
-        setup
-            .device
-            .copy(writer, source.into(), lease.address(), 3 * MIB)?;
+        setup.device.copy(writer, source.into(), lease.address(), 3 * MIB)?;
     }
     drop(lease);
     // The writes are still queued when the other streams spill, reuse and restore.
@@ -202,10 +184,7 @@ fn leases_pin_buffers_and_end_on_every_path() -> Result<()> {
         let _lease = setup.residency.lease(buffer, stream).expect("resident");
         let code = |outcome: Result<()>| outcome.expect_err("in use").code();
         assert_eq!(code(setup.residency.evict(buffer, stream)), "buffer_in_use");
-        assert_eq!(
-            code(setup.residency.destroy(buffer, stream)),
-            "buffer_in_use"
-        );
+        assert_eq!(code(setup.residency.destroy(buffer, stream)), "buffer_in_use");
         let full = setup.create(MIB, stream).map(|_| ());
         assert_eq!(code(full), "out_of_memory");
         panic!("a task fails");
@@ -261,10 +240,7 @@ fn full_host_memory_fails_and_changes_nothing() -> Result<()> {
     let buffer = setup.create(3 * MIB, stream)?;
     setup.write(buffer, &contents, stream)?;
     let refused = setup.create(2 * MIB, stream).expect_err("no room");
-    assert!(
-        refused.to_string().starts_with("out of host memory"),
-        "{refused}"
-    );
+    assert!(refused.to_string().starts_with("out of host memory"), "{refused}");
     assert!(setup.read(buffer, stream)? == contents);
     Ok(())
 }
@@ -288,16 +264,11 @@ fn exceeded_quota_evicts_its_tenant_only() -> Result<()> {
 fn failure_callback_evicts_buffers_for_allocations() -> Result<()> {
     let setup = setup(4 * MIB, 16 * MIB);
     let stream = setup.stream();
-    let buffers: Vec<BufferId> = (0..4)
-        .map(|_| setup.create(MIB, stream))
-        .collect::<Result<_>>()?;
+    let buffers: Vec<BufferId> =
+        (0..4).map(|_| setup.create(MIB, stream)).collect::<Result<_>>()?;
     let residency = setup.residency.clone();
     let resource = FailureCallbackAdaptor::new(setup.memory.clone(), 10, move |failure| {
-        match residency.evict_for(
-            failure.error,
-            failure.request.stream,
-            failure.request.tenant,
-        ) {
+        match residency.evict_for(failure.error, failure.request.stream, failure.request.tenant) {
             Ok(true) => Decision::Retry,
             _ => Decision::GiveUp,
         }
@@ -319,10 +290,7 @@ fn host_order_and_captured_streams_are_handled() -> Result<()> {
     setup.residency.evict(buffer, StreamId::HOST)?;
     drop(setup.residency.lease(buffer, StreamId::HOST)?);
     assert!(setup.residency.is_resident(buffer)?);
-    assert_eq!(
-        setup.device.query_stream(setup.device.default_stream()),
-        Ok(true)
-    );
+    assert_eq!(setup.device.query_stream(setup.device.default_stream()), Ok(true));
     assert!(setup.read(buffer, stream)? == contents);
 
     setup.residency.evict(buffer, stream)?;
@@ -358,10 +326,7 @@ fn run_against_model(
             setup.write_now(buffers[index], &pattern(seeds[index], sizes[index]), stream)?;
         } else {
             let contents = setup.read(buffers[index], stream)?;
-            assert!(
-                contents == pattern(seeds[index], sizes[index]),
-                "step {step}: buffer {index}"
-            );
+            assert!(contents == pattern(seeds[index], sizes[index]), "step {step}: buffer {index}");
         }
         order.retain(|other| *other != index);
         order.push(index);
@@ -388,9 +353,8 @@ fn run_against_model(
 fn victims_follow_lru_order() -> Result<()> {
     let setup = setup(8 * MIB, 64 * MIB);
     let stream = setup.stream();
-    let buffers: Vec<BufferId> = (0..24)
-        .map(|_| setup.create(MIB, stream))
-        .collect::<Result<_>>()?;
+    let buffers: Vec<BufferId> =
+        (0..24).map(|_| setup.create(MIB, stream)).collect::<Result<_>>()?;
     let mut order: Vec<usize> = (0..24).collect();
     setup.residency.take_movements()?;
     let mut value = 12345_u64;
@@ -403,10 +367,8 @@ fn victims_follow_lru_order() -> Result<()> {
         order.retain(|other| *other != index);
         order.push(index);
         let victims: Vec<BufferId> = setup.moves(Direction::Spilled);
-        let expected: Vec<BufferId> = expected_victim
-            .map(|victim| buffers[victim])
-            .into_iter()
-            .collect();
+        let expected: Vec<BufferId> =
+            expected_victim.map(|victim| buffers[victim]).into_iter().collect();
         assert_eq!(victims, expected, "step {step}");
     }
     Ok(())
@@ -429,17 +391,11 @@ proptest! {
 #[ignore = "moves gigabytes and takes over 5 s; run with `cargo test -p assay-runtime --test residency -- --ignored`"]
 fn gigabytes_are_restored_exactly() -> Result<()> {
     let setup = setup(1 << 30, 3 << 30);
-    let sizes: Vec<u64> = (0..48)
-        .map(|index| 40 * MIB + index * 1_000_003 % (24 * MIB))
-        .collect();
+    let sizes: Vec<u64> = (0..48).map(|index| 40 * MIB + index * 1_000_003 % (24 * MIB)).collect();
     let mut value = 99_u64;
     let steps = (0..80).map(|_| {
         value = value.wrapping_mul(6364136223846793005).wrapping_add(1);
-        (
-            (value >> 33) as usize,
-            (value >> 20) as usize,
-            value >> 60 < 4,
-        )
+        ((value >> 33) as usize, (value >> 20) as usize, value >> 60 < 4)
     });
     let moved = run_against_model(&setup, &sizes, steps)?;
     let bytes: u64 = sizes.iter().sum();
@@ -450,12 +406,7 @@ fn gigabytes_are_restored_exactly() -> Result<()> {
 
 #[test]
 fn adopted_memory_is_evictable_and_keeps_its_bytes() {
-    let Setup {
-        device,
-        memory,
-        residency,
-        ..
-    } = setup(8 * MIB, 8 * MIB);
+    let Setup { device, memory, residency, .. } = setup(8 * MIB, 8 * MIB);
     let stream = device.default_stream();
     let request = Request::new(1 << 20, stream);
     let buffer = Buffer::new(memory.clone(), &request).expect("room");
@@ -477,21 +428,13 @@ fn adopted_memory_is_evictable_and_keeps_its_bytes() {
 
 #[test]
 fn forgotten_stream_is_not_waited_for() {
-    let Setup {
-        device, residency, ..
-    } = setup(8 * MIB, 8 * MIB);
-    let stream = device
-        .create_stream(StreamPriority::Normal)
-        .expect("streams");
-    let id = residency
-        .create(&Request::new(MIB, device.default_stream()))
-        .expect("room");
+    let Setup { device, residency, .. } = setup(8 * MIB, 8 * MIB);
+    let stream = device.create_stream(StreamPriority::Normal).expect("streams");
+    let id = residency.create(&Request::new(MIB, device.default_stream())).expect("room");
     drop(residency.lease(id, stream).expect("here"));
     device.synchronize_stream(stream).expect("sound");
     residency.forget_stream(stream).expect("sound");
     device.destroy_stream(stream).expect("known");
-    residency
-        .evict(id, device.default_stream())
-        .expect("nothing uses it");
+    residency.evict(id, device.default_stream()).expect("nothing uses it");
     assert!(!residency.is_resident(id).expect("known"));
 }

@@ -24,11 +24,7 @@ fn world_with(change: impl FnOnce(&mut SchedulerOptions)) -> World {
     let whole = options.whole_device("whole");
     let scheduler = Scheduler::new(options, Arc::new(clock.clone())).expect("valid");
     let partition = scheduler.add_partition(whole).expect("fits");
-    World {
-        clock,
-        scheduler,
-        partition,
-    }
+    World { clock, scheduler, partition }
 }
 
 fn world() -> World {
@@ -75,18 +71,12 @@ fn state(task: &Task) -> TaskState {
 fn lifecycle_is_recorded_as_decisions_with_reasons() {
     let world = world();
     let mut options = world.options("decode", 60);
-    options.lanes.compute.limit = Some(Rate {
-        units_per_second: 1_000_000_000,
-        burst_units: 1_000,
-    });
+    options.lanes.compute.limit =
+        Some(Rate { units_per_second: 1_000_000_000, burst_units: 1_000 });
     let task = world.started(options);
     let waiting = world.submit(world.options("other", 50));
-    task.request_grant(Lane::Compute, 1_000)
-        .expect("grant")
-        .end_measured(700);
-    let grant = task
-        .request_grant(Lane::Compute, 1_000)
-        .expect("after the limit");
+    task.request_grant(Lane::Compute, 1_000).expect("grant").end_measured(700);
+    let grant = task.request_grant(Lane::Compute, 1_000).expect("after the limit");
     drop(grant);
     task.finish().expect("running");
     drop(waiting);
@@ -121,11 +111,7 @@ fn decision_log_is_bounded_and_counts_dropped_records() {
     let drained = world.scheduler.take_decisions().expect("sound");
     // Each task records submit, admit, cancel, release.
     assert_eq!((drained.records.len(), drained.dropped), (10, 90));
-    let sequences: Vec<u64> = drained
-        .records
-        .iter()
-        .map(|decision| decision.sequence)
-        .collect();
+    let sequences: Vec<u64> = drained.records.iter().map(|decision| decision.sequence).collect();
     assert_eq!(sequences, (90..100).collect::<Vec<u64>>());
     let again = world.scheduler.take_decisions().expect("sound");
     assert_eq!((again.records.len(), again.dropped), (0, 0));
@@ -191,33 +177,21 @@ fn requests_above_capacity_are_rejected_with_the_limit() {
              950000001",
         ),
         (
-            TaskOptions {
-                partition: PartitionId(7),
-                ..world.options("lost", 0)
-            },
+            TaskOptions { partition: PartitionId(7), ..world.options("lost", 0) },
             "unknown partition: expected one made by add_partition, got 7",
         ),
         (
-            TaskOptions {
-                class: Class::BestEffort,
-                ..world.guaranteed("greedy", 0, 1)
-            },
+            TaskOptions { class: Class::BestEffort, ..world.guaranteed("greedy", 0, 1) },
             "class of task \"greedy\": expected no reserved rate for best-effort, got the \
              opposite\nhint: burstable tasks may reserve or not",
         ),
         (
-            TaskOptions {
-                class: Class::Guaranteed,
-                ..world.options("hollow", 0)
-            },
+            TaskOptions { class: Class::Guaranteed, ..world.options("hollow", 0) },
             "class of task \"hollow\": expected a reserved rate in at least one lane for \
              guaranteed, got the opposite\nhint: burstable tasks may reserve or not",
         ),
         (
-            TaskOptions {
-                weight: 0,
-                ..world.options("weightless", 0)
-            },
+            TaskOptions { weight: 0, ..world.options("weightless", 0) },
             "invalid option task weight: expected at least 1, got 0",
         ),
     ];
@@ -227,11 +201,7 @@ fn requests_above_capacity_are_rejected_with_the_limit() {
     }
     let refused = world.scheduler.take_decisions().expect("sound").records;
     assert_eq!(refused.len(), 6);
-    assert!(
-        refused
-            .iter()
-            .all(|decision| decision.action == Action::Refuse)
-    );
+    assert!(refused.iter().all(|decision| decision.action == Action::Refuse));
     let second = world.scheduler.add_partition(PartitionOptions {
         name: "second".to_owned(),
         weight: 1,
@@ -239,10 +209,7 @@ fn requests_above_capacity_are_rejected_with_the_limit() {
         memory: None,
         lanes: PerLane::default(),
     });
-    assert_eq!(
-        second.map_err(|error| error.code()),
-        Err("memory_never_fits")
-    );
+    assert_eq!(second.map_err(|error| error.code()), Err("memory_never_fits"));
 }
 
 #[test]
@@ -332,10 +299,7 @@ fn pool_backs_a_reservation_and_gets_it_back() {
     let reserved = || pool.tenant_usage(tenant).expect("known").reserved_bytes;
     let first = submit("first", 700_000);
     let second = submit("second", 700_000);
-    assert_eq!(
-        (state(&first), state(&second)),
-        (TaskState::Admitted, TaskState::Pending)
-    );
+    assert_eq!((state(&first), state(&second)), (TaskState::Admitted, TaskState::Pending));
     assert_eq!(reserved(), 700_000);
     drop(first);
     assert_eq!((state(&second), reserved()), (TaskState::Admitted, 700_000));
@@ -343,10 +307,7 @@ fn pool_backs_a_reservation_and_gets_it_back() {
     assert_eq!(reserved(), 0);
     let deferred = scheduler.take_decisions().expect("sound").records;
     assert!(deferred.iter().any(|decision| decision.reason
-        == Reason::Memory {
-            requested: 700_000,
-            free: (1 << 20) - 700_000
-        }));
+        == Reason::Memory { requested: 700_000, free: (1 << 20) - 700_000 }));
 }
 
 #[test]
@@ -357,12 +318,7 @@ fn requests_due_under_reservations_are_granted_by_deadline() {
     let blocker = world.started(world.options("blocker", 0));
     let grant = blocker.request_grant(Lane::Upload, 1).expect("grant");
     let mut pending: Vec<_> = [&slow, &fast]
-        .map(|task| {
-            (
-                task.name().to_owned(),
-                task.request(Lane::Upload, 10).expect("running"),
-            )
-        })
+        .map(|task| (task.name().to_owned(), task.request(Lane::Upload, 10).expect("running")))
         .into();
     drop(grant);
     let mut order = Vec::new();
@@ -389,9 +345,8 @@ fn run_ends_the_task_by_the_closures_result() {
         .submit(world.options("good", 10))
         .run(|task| task.request_grant(Lane::Compute, 1).map(|_| 7));
     assert_eq!(outcome, Ok(Ok(7)));
-    let failed: Result<std::result::Result<(), &str>> = world
-        .submit(world.options("bad", 10))
-        .run(|_| Err("no luck"));
+    let failed: Result<std::result::Result<(), &str>> =
+        world.submit(world.options("bad", 10)).run(|_| Err("no luck"));
     assert_eq!(failed, Ok(Err("no luck")));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let task = world.submit(world.options("worse", 10));
@@ -426,12 +381,8 @@ fn requests_beyond_the_queue_capacity_are_refused() {
         options.lanes.compute.window_grants = 1;
     });
     let task = world.started(world.options("task", 0));
-    let held: Vec<PendingGrant> = (0..3)
-        .map(|_| {
-            task.request(Lane::Compute, 1)
-                .expect("one granted, two waiting")
-        })
-        .collect();
+    let held: Vec<PendingGrant> =
+        (0..3).map(|_| task.request(Lane::Compute, 1).expect("one granted, two waiting")).collect();
     let error = task.request(Lane::Compute, 1).expect_err("full");
     assert_eq!(
         error.to_string(),
@@ -468,21 +419,14 @@ fn threads_block_on_grants_and_cancellation_wakes_them() {
                 })
             })
             .collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().expect("worker"))
-            .sum()
+        workers.into_iter().map(|worker| worker.join().expect("worker")).sum()
     });
     assert_eq!(total, 2_000);
 
-    let holder = scheduler
-        .submit(TaskOptions::new("holder", partition))
-        .expect("fits");
+    let holder = scheduler.submit(TaskOptions::new("holder", partition)).expect("fits");
     holder.start().expect("admitted");
     let grant = holder.request_grant(Lane::Compute, 1).expect("grant");
-    let blocked = scheduler
-        .submit(TaskOptions::new("blocked", partition))
-        .expect("fits");
+    let blocked = scheduler.submit(TaskOptions::new("blocked", partition)).expect("fits");
     blocked.start().expect("admitted");
     let id = blocked.id();
     let outcome = std::thread::scope(|scope| {
@@ -500,10 +444,7 @@ fn threads_block_on_grants_and_cancellation_wakes_them() {
 fn only_waiting_for_a_limit_advances_a_virtual_clock() {
     let world = world();
     let mut options = world.options("paced", 0);
-    options.lanes.upload.limit = Some(Rate {
-        units_per_second: 1_000,
-        burst_units: 10,
-    });
+    options.lanes.upload.limit = Some(Rate { units_per_second: 1_000, burst_units: 10 });
     let task = world.started(options);
     for _ in 0..101 {
         drop(task.request_grant(Lane::Upload, 10).expect("grant"));
@@ -525,10 +466,7 @@ fn due_request_may_follow_its_own_grant_only() {
 
     let theirs = request(&other).expect("nothing in flight");
     let waiting = request(&reserved).expect_err("another's grant is in flight");
-    assert!(
-        request(&other).is_err(),
-        "only a guaranteed task's grant follows"
-    );
+    assert!(request(&other).is_err(), "only a guaranteed task's grant follows");
     drop(theirs);
     let first = poll(waiting).expect("due");
     let second = request(&reserved).expect("follows the first");

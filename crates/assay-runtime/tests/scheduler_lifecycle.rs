@@ -11,12 +11,8 @@ const MEMORY: u64 = 1_000;
 const RATE: u64 = 1_000_000;
 
 /// The states from which a task can be cancelled.
-const ALIVE: [TaskState; 4] = [
-    TaskState::Pending,
-    TaskState::Admitted,
-    TaskState::Running,
-    TaskState::Paused,
-];
+const ALIVE: [TaskState; 4] =
+    [TaskState::Pending, TaskState::Admitted, TaskState::Running, TaskState::Paused];
 
 /// A memory source that counts reserved bytes and refuses one request in seven.
 #[derive(Debug, Default)]
@@ -38,12 +34,8 @@ impl MemorySource for Ledger {
         if self.calls.fetch_add(1, Ordering::Relaxed) % 7 == 3 {
             return Err(0);
         }
-        self.reserved_bytes
-            .fetch_add(bytes as i64, Ordering::Relaxed);
-        Ok(Box::new(Promise(
-            Arc::clone(&self.reserved_bytes),
-            bytes as i64,
-        )))
+        self.reserved_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+        Ok(Box::new(Promise(Arc::clone(&self.reserved_bytes), bytes as i64)))
     }
 }
 
@@ -155,10 +147,7 @@ impl World {
         let after = task.state().expect("alive");
         if from.contains(&before) {
             assert_eq!(outcome, Ok(()));
-            assert!(
-                before.allows(after) || before == TaskState::Paused,
-                "{before} {after}"
-            );
+            assert!(before.allows(after) || before == TaskState::Paused, "{before} {after}");
         } else {
             let code = outcome.expect_err("not allowed").code();
             assert_eq!((code, after), ("illegal_transition", before));
@@ -167,23 +156,14 @@ impl World {
 
     fn apply(&mut self, step: Step) {
         match step {
-            Step::Submit {
-                class,
-                memory,
-                rate,
-            } => {
+            Step::Submit { class, memory, rate } => {
                 let options = self.options(class, memory, rate);
-                self.tasks
-                    .push(self.scheduler.submit(options).expect("can fit"));
+                self.tasks.push(self.scheduler.submit(options).expect("can fit"));
                 self.lives += 1;
             }
             Step::Start(task) => self.change(task, &[TaskState::Admitted], Task::start),
             Step::Pause(task, keep) => {
-                let policy = if keep {
-                    PausePolicy::Keep
-                } else {
-                    PausePolicy::Release
-                };
+                let policy = if keep { PausePolicy::Keep } else { PausePolicy::Release };
                 self.change(task, &[TaskState::Running], |task| task.pause(policy));
             }
             Step::Resume(task) => {
@@ -256,23 +236,13 @@ impl World {
             in_flight += task.grants_in_flight;
             pending += usize::from(task.state == TaskState::Pending);
         }
-        let lanes = [
-            snapshot.lanes.compute,
-            snapshot.lanes.upload,
-            snapshot.lanes.download,
-        ];
-        assert_eq!(
-            in_flight,
-            lanes.iter().map(|lane| lane.grants_in_flight).sum::<u32>()
-        );
+        let lanes = [snapshot.lanes.compute, snapshot.lanes.upload, snapshot.lanes.download];
+        assert_eq!(in_flight, lanes.iter().map(|lane| lane.grants_in_flight).sum::<u32>());
         assert_eq!(pending, partition.pending);
         assert!(partition.reserved_bytes <= MEMORY);
         assert!(partition.reserved_per_second.upload <= 2 * RATE * 95 / 100);
         // Every reserved byte is backed by the memory source.
-        assert_eq!(
-            partition.reserved_bytes as i64,
-            self.reserved_bytes.load(Ordering::Relaxed)
-        );
+        assert_eq!(partition.reserved_bytes as i64, self.reserved_bytes.load(Ordering::Relaxed));
     }
 }
 

@@ -85,10 +85,7 @@ impl Bench {
             for (index, load) in self.loads.iter_mut().enumerate() {
                 let counted = if load.closed { load.in_flight } else { 0 };
                 while load.pending.len() + counted < load.depth {
-                    let request = load
-                        .task
-                        .request(Lane::Upload, load.units)
-                        .expect("running");
+                    let request = load.task.request(Lane::Upload, load.units).expect("running");
                     load.pending.push_back(request);
                 }
                 while let Some(request) = load.pending.pop_front() {
@@ -128,11 +125,7 @@ impl Bench {
                 return;
             }
             self.clock.advance_to_ns(next);
-            while self
-                .in_flight
-                .front()
-                .is_some_and(|(time, ..)| *time <= next)
-            {
+            while self.in_flight.front().is_some_and(|(time, ..)| *time <= next) {
                 let (_, index, grant) = self.in_flight.pop_front().expect("seen");
                 self.loads[index].served += self.loads[index].units;
                 self.loads[index].in_flight -= 1;
@@ -143,9 +136,7 @@ impl Bench {
 
     fn shares(&self, of: &[usize]) -> Vec<f64> {
         let total: u64 = of.iter().map(|load| self.loads[*load].served).sum();
-        of.iter()
-            .map(|load| self.loads[*load].served as f64 / total as f64)
-            .collect()
+        of.iter().map(|load| self.loads[*load].served as f64 / total as f64).collect()
     }
 }
 
@@ -337,13 +328,7 @@ fn closed_loop_task_keeps_a_rate_that_its_grant_size_supports() {
         // Each request exceeds the reserved rate times its latency.
         assert!(units * SPEED >= rate * (window + largest + units));
         let burst_units = window + largest;
-        let options = guaranteed(
-            partition,
-            Rate {
-                units_per_second: rate,
-                burst_units,
-            },
-        );
+        let options = guaranteed(partition, Rate { units_per_second: rate, burst_units });
         let load = bench.add(options, units, 1);
         bench.loads[load].closed = true;
         bench.add(best_effort(partition, 100), largest, 8);
@@ -375,10 +360,7 @@ fn measured_costs_replace_assumed_costs_in_the_shares() {
     let mut grants = [0_u64; 2];
     let tasks: Vec<Task> = (0..2)
         .map(|_| {
-            let task = bench
-                .scheduler
-                .submit(best_effort(partition, 1))
-                .expect("fits");
+            let task = bench.scheduler.submit(best_effort(partition, 1)).expect("fits");
             task.start().expect("admitted");
             task
         })

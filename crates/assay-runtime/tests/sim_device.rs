@@ -8,10 +8,7 @@ const MIB: u64 = 1 << 20;
 
 /// Calls take no time and links move 1 byte per nanosecond, so that times are easy to compute.
 fn unit_profile() -> SimProfile {
-    let link = Link {
-        bytes_per_second: 1_000_000_000,
-        latency_ns: 0,
-    };
+    let link = Link { bytes_per_second: 1_000_000_000, latency_ns: 0 };
     let memory = MemoryModel {
         capacity_bytes: 64 * MIB,
         allocate_ns: 0,
@@ -57,13 +54,7 @@ fn delay(device: &SimBackend, nanoseconds: u64) -> Launch {
             body: None,
         })
         .expect("kernel");
-    Launch {
-        kernel,
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        arguments: Vec::new(),
-    }
+    Launch { kernel, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments: Vec::new() }
 }
 
 #[test]
@@ -104,12 +95,8 @@ fn engines_overlap_and_each_runs_one_operation() -> Result<()> {
 #[test]
 fn priority_streams_run_first_and_a_waiting_stream_blocks_no_other() -> Result<()> {
     let device = device();
-    let [low, high, held] = [
-        StreamPriority::Low,
-        StreamPriority::High,
-        StreamPriority::Normal,
-    ]
-    .map(|priority| device.create_stream(priority).expect("stream"));
+    let [low, high, held] = [StreamPriority::Low, StreamPriority::High, StreamPriority::Normal]
+        .map(|priority| device.create_stream(priority).expect("stream"));
     let work = delay(&device, 100);
     let event = device.create_event()?;
     for _ in 0..3 {
@@ -122,15 +109,9 @@ fn priority_streams_run_first_and_a_waiting_stream_blocks_no_other() -> Result<(
     device.virtual_clock().advance_ns(10);
     device.launch(high, &work)?;
     device.synchronize_stream(held)?;
-    let order: Vec<_> = device
-        .take_timeline()?
-        .iter()
-        .map(|span| (span.stream, span.start_ns))
-        .collect();
-    assert_eq!(
-        order,
-        [(low, 0), (high, 100), (low, 200), (low, 300), (held, 400)]
-    );
+    let order: Vec<_> =
+        device.take_timeline()?.iter().map(|span| (span.stream, span.start_ns)).collect();
+    assert_eq!(order, [(low, 0), (high, 100), (low, 200), (low, 300), (held, 400)]);
     Ok(())
 }
 
@@ -166,10 +147,7 @@ fn allocation_calls_cost_host_time_by_size() -> Result<()> {
     let mut profile = unit_profile();
     profile.host_memory.allocate_ns = 10;
     profile.host_memory.allocate_ns_per_mib = 3;
-    let device = SimBackend::new(SimOptions {
-        profile,
-        ..SimOptions::default()
-    })?;
+    let device = SimBackend::new(SimOptions { profile, ..SimOptions::default() })?;
     device.allocate_host(2 * MIB)?;
     assert_eq!(device.clock().now_ns(), 16);
     device.allocate_device(2 * MIB)?;
@@ -204,10 +182,7 @@ fn injected_fault_hits_the_nth_call_only() -> Result<()> {
     assert!(device.allocate_device(1).is_ok());
     assert_eq!(
         device.allocate_device(1),
-        Err(BackendError::Injected {
-            operation: Operation::AllocateDevice,
-            occurrence: 2
-        })
+        Err(BackendError::Injected { operation: Operation::AllocateDevice, occurrence: 2 })
     );
     assert!(device.allocate_device(1).is_ok());
     assert_eq!(device.calls(Operation::AllocateDevice), Ok(3));
@@ -284,10 +259,7 @@ fn two_devices_can_share_one_clock() -> Result<()> {
 #[test]
 fn graph_branches_overlap_on_replay() -> Result<()> {
     let device = device();
-    let (main, side) = (
-        device.default_stream(),
-        device.create_stream(StreamPriority::Normal)?,
-    );
+    let (main, side) = (device.default_stream(), device.create_stream(StreamPriority::Normal)?);
     let (memory, host) = (device.allocate_device(1_000)?, device.allocate_host(1_000)?);
     let (fork, join) = (device.create_event()?, device.create_event()?);
     let work = delay(&device, 300);
@@ -310,11 +282,7 @@ fn graph_branches_overlap_on_replay() -> Result<()> {
         .collect();
     assert_eq!(
         times,
-        [
-            (Engine::Compute, 0, 300),
-            (Engine::Upload, 0, 400),
-            (Engine::Compute, 400, 700),
-        ]
+        [(Engine::Compute, 0, 300), (Engine::Upload, 0, 400), (Engine::Compute, 400, 700),]
     );
     Ok(())
 }
@@ -322,16 +290,10 @@ fn graph_branches_overlap_on_replay() -> Result<()> {
 /// Queues the same random work and returns everything observable.
 fn run_random(seed: &[(u8, u8, u16)]) -> Result<(Vec<SimSpan>, u64, Vec<u8>)> {
     let device = device();
-    let streams: Vec<StreamId> = (0..3)
-        .map(|_| device.create_stream(StreamPriority::Normal))
-        .collect::<Result<_>>()?;
-    let events: Vec<EventId> = (0..3)
-        .map(|_| device.create_event())
-        .collect::<Result<_>>()?;
-    let (memory, host) = (
-        device.allocate_device(70_000)?,
-        device.allocate_host(70_000)?,
-    );
+    let streams: Vec<StreamId> =
+        (0..3).map(|_| device.create_stream(StreamPriority::Normal)).collect::<Result<_>>()?;
+    let events: Vec<EventId> = (0..3).map(|_| device.create_event()).collect::<Result<_>>()?;
+    let (memory, host) = (device.allocate_device(70_000)?, device.allocate_host(70_000)?);
     for &(action, which, bytes) in seed {
         let stream = streams[usize::from(which) % 3];
         let event = events[usize::from(which / 3) % 3];

@@ -20,25 +20,14 @@ struct World {
 
 fn world_with(slot_bytes: u64, slots: u32, change: impl FnOnce(&mut TransferOptions)) -> World {
     let device = Arc::new(
-        SimBackend::new(SimOptions {
-            record_timeline: true,
-            ..SimOptions::default()
-        })
-        .expect("valid"),
+        SimBackend::new(SimOptions { record_timeline: true, ..SimOptions::default() })
+            .expect("valid"),
     );
-    let mut options = TransferOptions {
-        slot_bytes,
-        slots,
-        ..TransferOptions::default()
-    };
+    let mut options = TransferOptions { slot_bytes, slots, ..TransferOptions::default() };
     change(&mut options);
     let recorder = Arc::new(Recorder::new(4_096));
     let engine = TransferEngine::new(device.clone(), options, Arc::clone(&recorder));
-    World {
-        device,
-        engine: engine.expect("valid"),
-        recorder,
-    }
+    World { device, engine: engine.expect("valid"), recorder }
 }
 
 fn world(slot_bytes: u64, slots: u32) -> World {
@@ -51,17 +40,11 @@ fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
 }
 
 fn with_priority(priority: StreamPriority) -> TransferAttributes {
-    TransferAttributes {
-        priority,
-        ..TransferAttributes::default()
-    }
+    TransferAttributes { priority, ..TransferAttributes::default() }
 }
 
-const PRIORITIES: [StreamPriority; 3] = [
-    StreamPriority::Low,
-    StreamPriority::Normal,
-    StreamPriority::High,
-];
+const PRIORITIES: [StreamPriority; 3] =
+    [StreamPriority::Low, StreamPriority::Normal, StreamPriority::High];
 
 impl World {
     fn memory(&self, bytes: u64) -> DevicePointer {
@@ -75,9 +58,7 @@ impl World {
             let host = self.device.allocate_host(bytes.len() as u64).expect("room");
             self.device.write_host(host, bytes).expect("fits");
             let stream = self.device.default_stream();
-            let copied = self
-                .device
-                .copy(stream, host.into(), memory.into(), bytes.len() as u64);
+            let copied = self.device.copy(stream, host.into(), memory.into(), bytes.len() as u64);
             copied.expect("fits");
             self.device.free_host(host).expect("allocated");
         }
@@ -87,26 +68,18 @@ impl World {
     fn contents(&self, memory: DevicePointer, bytes: u64) -> Vec<u8> {
         let mut read = vec![0; bytes as usize];
         if bytes > 0 {
-            self.device
-                .peek(memory.into(), &mut read)
-                .expect("allocated");
+            self.device.peek(memory.into(), &mut read).expect("allocated");
         }
         read
     }
 
     fn upload(&self, bytes: &[u8], to: DevicePointer, attributes: TransferAttributes) -> Transfer {
         let source: HostSource = Arc::new(bytes.to_vec());
-        self.engine
-            .upload("upload", source, to, attributes)
-            .expect("room")
+        self.engine.upload("upload", source, to, attributes).expect("room")
     }
 
     fn assert_idle(&self) {
-        let idle = TransferUsage {
-            transfers: 0,
-            chunks_in_flight: 0,
-            slots_used: 0,
-        };
+        let idle = TransferUsage { transfers: 0, chunks_in_flight: 0, slots_used: 0 };
         assert_eq!(self.engine.usage(), Ok(idle));
     }
 }
@@ -249,11 +222,7 @@ fn failed_chunk_is_named_frees_its_slots_and_fails_only_its_transfer() {
         let expected = [pattern(1, 250), pattern(2, 250), pattern(3, 250)];
         let memory: Vec<_> = expected.iter().map(|_| world.memory(250)).collect();
         // The fifth copy is the middle chunk of the second transfer.
-        let fault = Fault {
-            operation: Operation::Copy,
-            occurrence: 5,
-            moment,
-        };
+        let fault = Fault { operation: Operation::Copy, occurrence: 5, moment };
         world.device.inject(fault).expect("sound");
         let transfers: Vec<_> = expected
             .iter()
@@ -290,11 +259,7 @@ fn high_priority_transfers_overtake_without_starving_low_priority_ones() {
     let high: Vec<_> = (0..10)
         .map(|index| {
             let bytes = pattern(index, 4 * MB);
-            world.upload(
-                &bytes,
-                world.memory(4 * MB),
-                with_priority(StreamPriority::High),
-            )
+            world.upload(&bytes, world.memory(4 * MB), with_priority(StreamPriority::High))
         })
         .collect();
     for transfer in &high {
@@ -302,11 +267,7 @@ fn high_priority_transfers_overtake_without_starving_low_priority_ones() {
     }
     let arrived = low.progress().expect("alive").completed;
     // Two chunks were in flight before; then one in seventeen is of the low-priority transfer.
-    assert_eq!(
-        arrived,
-        4 * MB,
-        "40 urgent chunks let 2 patient ones through"
-    );
+    assert_eq!(arrived, 4 * MB, "40 urgent chunks let 2 patient ones through");
     low.wait().expect("sound");
 }
 
@@ -321,12 +282,7 @@ fn full_ring_delays_chunks_and_full_queue_rejects_transfers() {
     let source: HostSource = Arc::new(bytes.clone());
     let third = world
         .engine
-        .upload(
-            "third",
-            source,
-            world.memory(20 * MB),
-            TransferAttributes::default(),
-        )
+        .upload("third", source, world.memory(20 * MB), TransferAttributes::default())
         .expect_err("full");
     assert_eq!(
         third.to_string(),
@@ -346,11 +302,7 @@ fn staging_saturates_the_link() {
     let bytes: u64 = 64 << 20;
     let memory = world.memory(bytes);
     world
-        .upload(
-            &vec![7; bytes as usize],
-            memory,
-            TransferAttributes::default(),
-        )
+        .upload(&vec![7; bytes as usize], memory, TransferAttributes::default())
         .wait()
         .expect("sound");
     let span = world.recorder.take().records[0].span.expect("timed");
@@ -366,30 +318,17 @@ fn transfers_wait_for_events() {
     let expected = pattern(5, 4_096);
     let memory = world.memory(4_096);
     let producer = device.default_stream();
-    device
-        .fill(producer, memory.into(), 1, 4_096)
-        .expect("fits");
+    device.fill(producer, memory.into(), 1, 4_096).expect("fits");
     let event = device.create_event().expect("sound");
     device.record_event(event, producer).expect("sound");
-    let attributes = TransferAttributes {
-        after: vec![event],
-        ..TransferAttributes::default()
-    };
-    let download = world
-        .engine
-        .download("download", memory, vec![0; 4_096], attributes);
+    let attributes = TransferAttributes { after: vec![event], ..TransferAttributes::default() };
+    let download = world.engine.download("download", memory, vec![0; 4_096], attributes);
     assert_eq!(download.expect("room").wait(), Ok(vec![1; 4_096]));
 
     device.destroy_event(event).expect("alive");
-    let attributes = TransferAttributes {
-        after: vec![event],
-        ..TransferAttributes::default()
-    };
+    let attributes = TransferAttributes { after: vec![event], ..TransferAttributes::default() };
     let orphan = world.upload(&expected, memory, attributes);
-    assert_eq!(
-        orphan.wait().map_err(|error| error.code()),
-        Err("dependency_failed")
-    );
+    assert_eq!(orphan.wait().map_err(|error| error.code()), Err("dependency_failed"));
     world.assert_idle();
 }
 
@@ -400,20 +339,11 @@ fn cancel_drops_unstarted_chunks_and_completes_those_in_flight() {
     let transfer = world.upload(&pattern(1, 10 * MB), memory, TransferAttributes::default());
     transfer.cancel().expect("sound");
     assert_eq!(world.engine.usage().expect("sound").chunks_in_flight, 2);
-    assert_eq!(
-        transfer.wait(),
-        Err(TransferError::Cancelled {
-            name: "upload".to_owned()
-        })
-    );
+    assert_eq!(transfer.wait(), Err(TransferError::Cancelled { name: "upload".to_owned() }));
     world.assert_idle();
     assert_eq!(transfer.progress().expect("alive").completed, 0);
     let after = world.contents(memory, 10 * MB);
-    assert!(
-        after[2 * MB as usize..]
-            .iter()
-            .all(|byte| *byte == FRESH_BYTE)
-    );
+    assert!(after[2 * MB as usize..].iter().all(|byte| *byte == FRESH_BYTE));
 }
 
 #[test]
@@ -422,11 +352,7 @@ fn transfer_continues_after_its_handle_is_dropped() {
     let expected = pattern(9, 5_000);
     let memory = world.memory(5_000);
     drop(world.upload(&expected, memory, TransferAttributes::default()));
-    let last = world.upload(
-        &pattern(1, 10),
-        world.memory(10),
-        TransferAttributes::default(),
-    );
+    let last = world.upload(&pattern(1, 10), world.memory(10), TransferAttributes::default());
     last.wait().expect("sound");
     assert_eq!(world.contents(memory, 5_000), expected);
     world.assert_idle();
@@ -462,15 +388,11 @@ fn invalid_calls_name_the_problem() {
     let memory = world.memory(1_050);
     let attributes = TransferAttributes::default;
     let inside = Address::from(memory).offset(150).expect("small");
-    let overlap = world
-        .engine
-        .copy("overlap", memory.into(), inside, 300, attributes());
+    let overlap = world.engine.copy("overlap", memory.into(), inside, 300, attributes());
     assert_eq!(overlap.map_err(|error| error.code()).err(), Some("overlap"));
 
     let shrinking = Arc::new(Shrinking(vec![1; 500], AtomicUsize::new(0)));
-    let transfer = world
-        .engine
-        .upload("shrinking", shrinking, memory, attributes());
+    let transfer = world.engine.upload("shrinking", shrinking, memory, attributes());
     let error = transfer.expect("room").wait().expect_err("shrank");
     assert_eq!(
         error.to_string(),
@@ -481,16 +403,10 @@ fn invalid_calls_name_the_problem() {
     let past = world.upload(&[0; 1_051], memory, attributes());
     let error = past.wait().expect_err("one byte too many");
     assert_eq!(error.code(), "chunk_failed");
-    assert!(
-        error.to_string().contains("out of bounds in copy"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("out of bounds in copy"), "{error}");
     world.assert_idle();
 
-    let options = TransferOptions {
-        slots: 0,
-        ..TransferOptions::default()
-    };
+    let options = TransferOptions { slots: 0, ..TransferOptions::default() };
     let engine = TransferEngine::new(world.device.clone(), options, world.recorder.clone());
     assert_eq!(
         engine.map_err(|error| error.to_string()).err().as_deref(),
@@ -506,31 +422,20 @@ fn task_limit_throttles_transfers_and_its_end_fails_them() {
     let whole = options.whole_device("whole");
     let scheduler = Scheduler::new(options, clock).expect("valid");
     let mut options = TaskOptions::new("loader", scheduler.add_partition(whole).expect("fits"));
-    options.lanes.upload.limit = Some(Rate {
-        units_per_second: 1_000_000,
-        burst_units: 1_000,
-    });
+    options.lanes.upload.limit = Some(Rate { units_per_second: 1_000_000, burst_units: 1_000 });
     let task = Arc::new(scheduler.submit(options).expect("fits"));
     task.start().expect("admitted");
-    let attributes = || TransferAttributes {
-        task: Some(Arc::clone(&task)),
-        ..TransferAttributes::default()
-    };
+    let attributes =
+        || TransferAttributes { task: Some(Arc::clone(&task)), ..TransferAttributes::default() };
     let before = world.device.clock().now_ns();
     let expected = pattern(1, 20_000);
     let memory = world.memory(20_000);
-    world
-        .upload(&expected, memory, attributes())
-        .wait()
-        .expect("sound");
+    world.upload(&expected, memory, attributes()).wait().expect("sound");
     let took = world.device.clock().now_ns() - before;
     // 19 of the 20 chunks wait for the limit, one millisecond each.
     assert!((19_000_000..20_000_000).contains(&took), "{took}");
     assert_eq!(world.contents(memory, 20_000), expected);
-    assert_eq!(
-        task.snapshot().expect("alive").lanes.upload.granted_units,
-        20_000
-    );
+    assert_eq!(task.snapshot().expect("alive").lanes.upload.granted_units, 20_000);
     let record = &world.recorder.take().records[0];
     assert_eq!(
         (record.task, record.kind),
@@ -539,20 +444,9 @@ fn task_limit_throttles_transfers_and_its_end_fails_them() {
 
     let doomed = world.upload(&expected, memory, attributes());
     task.cancel().expect("running");
-    assert_eq!(
-        doomed.wait().map_err(|error| error.code()),
-        Err("task_ended")
-    );
+    assert_eq!(doomed.wait().map_err(|error| error.code()), Err("task_ended"));
     world.assert_idle();
-    assert_eq!(
-        scheduler
-            .snapshot()
-            .expect("sound")
-            .lanes
-            .upload
-            .grants_in_flight,
-        0
-    );
+    assert_eq!(scheduler.snapshot().expect("sound").lanes.upload.grants_in_flight, 0);
 }
 
 #[test]
@@ -569,9 +463,7 @@ fn engine_serves_many_threads() {
                     upload.wait().expect("sound");
                     let buffer = vec![0; expected.len()];
                     let attributes = with_priority(PRIORITIES[(round % 3) as usize]);
-                    let download = world
-                        .engine
-                        .download("download", memory, buffer, attributes);
+                    let download = world.engine.download("download", memory, buffer, attributes);
                     assert_eq!(download.expect("room").wait(), Ok(expected));
                 }
             });

@@ -13,12 +13,8 @@ use std::sync::Arc;
 
 fn engine() -> (Arc<SimBackend>, TransferEngine) {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
-    let options = TransferOptions {
-        slot_bytes: 2,
-        slots: 1,
-        timing: false,
-        ..TransferOptions::default()
-    };
+    let options =
+        TransferOptions { slot_bytes: 2, slots: 1, timing: false, ..TransferOptions::default() };
     let engine = TransferEngine::new(device.clone(), options, Arc::new(Recorder::new(4)));
     (device, engine.expect("valid"))
 }
@@ -26,9 +22,7 @@ fn engine() -> (Arc<SimBackend>, TransferEngine) {
 fn upload(engine: &TransferEngine, bytes: &[u8], memory: DevicePointer) -> Transfer {
     let source: HostSource = Arc::new(bytes.to_vec());
     let attributes = TransferAttributes::default();
-    engine
-        .upload("upload", source, memory, attributes)
-        .expect("room")
+    engine.upload("upload", source, memory, attributes).expect("room")
 }
 
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {

@@ -205,12 +205,7 @@ mod tests {
 
     /// x * y and x + y of two inputs.
     fn stored() -> Vec<u8> {
-        let two = |op| Instruction {
-            op,
-            a: 0,
-            b: 1,
-            c: 0,
-        };
+        let two = |op| Instruction { op, a: 0, b: 1, c: 0 };
         let program = Program {
             input_count: 2,
             code: vec![two(Op::Mul), two(Op::Add)],
@@ -227,10 +222,7 @@ mod tests {
         unsafe {
             let whole = tape_load(bytes.as_ptr(), bytes.len());
             let sum = tape_of_outputs(whole, [1].as_ptr(), 1);
-            assert_eq!(
-                (tape_inputs(sum), tape_outputs(whole), tape_outputs(sum)),
-                (2, 2, 1)
-            );
+            assert_eq!((tape_inputs(sum), tape_outputs(whole), tape_outputs(sum)), (2, 2, 1));
             let mut out = [0.0; 4];
             let columns = [3.0, 5.0];
             assert_eq!(
@@ -247,12 +239,7 @@ mod tests {
             );
             assert_eq!(out, [6.0, 10.0, 5.0, 7.0]);
             let mut gradient = [0.0; 2];
-            tape_gradient(
-                whole,
-                [2.0, 3.0].as_ptr(),
-                [1.0, 0.5].as_ptr(),
-                gradient.as_mut_ptr(),
-            );
+            tape_gradient(whole, [2.0, 3.0].as_ptr(), [1.0, 0.5].as_ptr(), gradient.as_mut_ptr());
             assert_eq!(gradient, [3.5, 2.5]);
             tape_drop(sum);
             tape_drop(whole);

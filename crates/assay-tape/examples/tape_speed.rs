@@ -29,10 +29,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % limit as u64) as usize
     }
 
@@ -108,23 +106,14 @@ fn cone() -> Program {
         known.push(value);
     }
     let outputs = unused.split_off(unused.len() - OUTPUTS.min(unused.len()));
-    Program {
-        input_count: INPUTS,
-        constants,
-        code,
-        outputs,
-        blocks: Vec::new(),
-    }
+    Program { input_count: INPUTS, constants, code, outputs, blocks: Vec::new() }
 }
 
 /// Seconds that this thread has run, so that other work on the machine does not count; where
 /// the system does not tell, seconds since `begin`.
 fn seconds(begin: Instant) -> f64 {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = statistics
-        .split(' ')
-        .next()
-        .and_then(|field| field.parse::<f64>().ok());
+    let nanoseconds = statistics.split(' ').next().and_then(|field| field.parse::<f64>().ok());
     nanoseconds.map_or_else(|| begin.elapsed().as_secs_f64(), |value| value * 1e-9)
 }
 
@@ -143,72 +132,49 @@ fn mean(
 }
 
 fn main() -> Result<(), TapeError> {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter_map(|text| text.parse().ok());
+    let mut arguments = std::env::args().skip(1).filter_map(|text| text.parse().ok());
     let points: usize = arguments.next().unwrap_or(100_000);
     let repetitions: usize = arguments.next().unwrap_or(10);
     let program = cone();
     let tape = Tape::new(&program)?;
-    println!(
-        "{} of {} instructions",
-        tape.instruction_count(),
-        program.code.len()
-    );
+    println!("{} of {} instructions", tape.instruction_count(), program.code.len());
 
     let mut numbers = Numbers(11);
     let mut column = || -> Vec<f64> {
-        (0..points)
-            .map(|_| 0.5 + numbers.below(1 << 20) as f64 / f64::from(1 << 20))
-            .collect()
+        (0..points).map(|_| 0.5 + numbers.below(1 << 20) as f64 / f64::from(1 << 20)).collect()
     };
     let columns: Vec<Vec<f64>> = (0..INPUTS).map(|_| column()).collect();
     let mut outputs = vec![vec![0.0; points]; OUTPUTS];
     for varying in [32, INPUTS] {
         // Spread over the inputs, as the choices of a study are.
         let inputs: Vec<Input<'_>> = (0..INPUTS)
-            .map(
-                |index| match index * varying / INPUTS != (index + 1) * varying / INPUTS {
-                    true => Input::Varying(&columns[index]),
-                    false => Input::Uniform(columns[index][0]),
-                },
-            )
+            .map(|index| match index * varying / INPUTS != (index + 1) * varying / INPUTS {
+                true => Input::Varying(&columns[index]),
+                false => Input::Uniform(columns[index][0]),
+            })
             .collect();
         let time = mean(repetitions, || {
             let mut rows: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
             tape.evaluate(&inputs, points, &mut rows).map(drop)
         })?;
-        println!(
-            "{varying} of {INPUTS} inputs varying: {:.3e} points/s",
-            points as f64 / time
-        );
+        println!("{varying} of {INPUTS} inputs varying: {:.3e} points/s", points as f64 / time);
     }
     let sums: Vec<f64> = outputs.iter().map(|output| output.iter().sum()).collect();
     println!("sums {sums:?}");
 
     let point: Vec<f64> = columns.iter().map(|column| column[0]).collect();
     let wrt: Vec<u32> = (0..INPUTS as u32).collect();
-    let time = mean(repetitions, || {
-        (0..100).try_for_each(|_| tape.jacobian(&point, &wrt).map(drop))
-    })?;
-    println!(
-        "Jacobian of {OUTPUTS} outputs by {INPUTS} inputs: {:.1} us",
-        time * 1e4
-    );
+    let time =
+        mean(repetitions, || (0..100).try_for_each(|_| tape.jacobian(&point, &wrt).map(drop)))?;
+    println!("Jacobian of {OUTPUTS} outputs by {INPUTS} inputs: {:.1} us", time * 1e4);
     let batch = points.min(2048);
-    let inputs: Vec<Input<'_>> = columns
-        .iter()
-        .map(|column| Input::Varying(&column[..batch]))
-        .collect();
+    let inputs: Vec<Input<'_>> =
+        columns.iter().map(|column| Input::Varying(&column[..batch])).collect();
     let mut derivatives = vec![0.0; OUTPUTS * INPUTS * batch];
     let time = mean(repetitions, || {
-        tape.jacobian_batch(&inputs, batch, &wrt, None, &mut derivatives)
-            .map(drop)
+        tape.jacobian_batch(&inputs, batch, &wrt, None, &mut derivatives).map(drop)
     })?;
-    println!(
-        "the same in a batch of {batch}: {:.2} us per point",
-        time * 1e6 / batch as f64
-    );
+    println!("the same in a batch of {batch}: {:.2} us per point", time * 1e6 / batch as f64);
     let inputs: Vec<Input<'_>> = point.iter().map(|&value| Input::Uniform(value)).collect();
     let mut single = [[0.0]; OUTPUTS];
     let time = mean(repetitions, || {

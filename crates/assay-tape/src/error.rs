@@ -154,13 +154,7 @@ impl fmt::Display for TapeError {
                 formatter,
                 "unknown operation at {place}: expected a code of the operation table, got {code}"
             ),
-            OperandOutOfRange {
-                place,
-                op,
-                operand,
-                got,
-                limit,
-            } => write!(
+            OperandOutOfRange { place, op, operand, got, limit } => write!(
                 formatter,
                 "operand {operand} of {op} at {place}: expected an earlier value, below {limit}, got {got}"
             ),
@@ -181,49 +175,28 @@ impl fmt::Display for TapeError {
                 formatter,
                 "extract at {place}: expected the value number of a block instruction, got {got}"
             ),
-            MemberOutOfRange { place, got, count } => write!(
-                formatter,
-                "extract at {place}: expected a member below {count}, got {got}"
-            ),
-            ReferenceOutOfRange { user, got, limit } => write!(
-                formatter,
-                "{user}: expected a value number below {limit}, got {got}"
-            ),
+            MemberOutOfRange { place, got, count } => {
+                write!(formatter, "extract at {place}: expected a member below {count}, got {got}")
+            }
+            ReferenceOutOfRange { user, got, limit } => {
+                write!(formatter, "{user}: expected a value number below {limit}, got {got}")
+            }
             NestedBlock { block } => write!(
                 formatter,
                 "block {block}: expected an inner program without blocks, got a nested block\n\
                  hint: merge the inner unknowns into one block"
             ),
-            BadBlock {
-                block,
-                field,
-                expected,
-                got,
-            } => {
-                write!(
-                    formatter,
-                    "{field} of block {block}: expected {expected}, got {got}"
-                )
+            BadBlock { block, field, expected, got } => {
+                write!(formatter, "{field} of block {block}: expected {expected}, got {got}")
             }
-            WrongLength {
-                what,
-                expected,
-                got,
-            } => {
-                write!(
-                    formatter,
-                    "length of {what}: expected {expected}, got {got}"
-                )
+            WrongLength { what, expected, got } => {
+                write!(formatter, "length of {what}: expected {expected}, got {got}")
             }
             UnknownInput { got, count } => write!(
                 formatter,
                 "derivative with respect to input {got}: expected an input below {count}"
             ),
-            Corrupt {
-                offset,
-                expected,
-                got,
-            } => write!(
+            Corrupt { offset, expected, got } => write!(
                 formatter,
                 "stored tape, byte {offset}: expected {expected}, got {got}\nhint: delete it and compile again"
             ),

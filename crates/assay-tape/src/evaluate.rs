@@ -30,10 +30,7 @@ pub struct EvaluationReport {
 impl EvaluationReport {
     pub(super) fn new(points: usize, failed: &[usize]) -> EvaluationReport {
         let failed = failed.iter().copied().enumerate();
-        EvaluationReport {
-            points,
-            unconverged: failed.filter(|&(_, count)| count > 0).collect(),
-        }
+        EvaluationReport { points, unconverged: failed.filter(|&(_, count)| count > 0).collect() }
     }
 }
 
@@ -93,10 +90,7 @@ impl Tape {
 
     /// The plan for these varying inputs; the last one is cached.
     fn plan(&self, level: SimdLevel, varying: Vec<bool>) -> Arc<Plan> {
-        let mut last = self
-            .last_plan
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_plan.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(plan) if plan.level == level && plan.varying_inputs == varying => Arc::clone(plan),
             _ => {
@@ -182,11 +176,7 @@ pub(super) fn check_length(
 ) -> Result<(), TapeError> {
     match expected == got {
         true => Ok(()),
-        false => Err(TapeError::WrongLength {
-            what: what(),
-            expected,
-            got,
-        }),
+        false => Err(TapeError::WrongLength { what: what(), expected, got }),
     }
 }
 

@@ -31,10 +31,7 @@ impl Fusion {
             reads[output as usize] += 1;
         }
         let count = program.code.len();
-        let mut fusion = Fusion {
-            absorbs: vec![None; count],
-            absorbed: vec![false; count],
-        };
+        let mut fusion = Fusion { absorbs: vec![None; count], absorbed: vec![false; count] };
         for (index, instruction) in program.code.iter().enumerate() {
             if !varying[first + index] || !can_fuse(instruction.op) {
                 continue;

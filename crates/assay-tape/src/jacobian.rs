@@ -34,11 +34,7 @@ impl Tape {
             check_rows("output", self.output_count(), points, values)?;
         }
         let count = self.output_count() * wrt.len();
-        check_length(
-            &|| "derivatives".into(),
-            count.saturating_mul(points),
-            derivatives.len(),
-        )?;
+        check_length(&|| "derivatives".into(), count.saturating_mul(points), derivatives.len())?;
         let sweeps = Sweeps::choose(self, wrt);
         let mut tracer = Tracer::new(self, SimdLevel::best(), points);
         tracer.for_each_chunk(inputs, points, |tracer, start, lanes| {
@@ -135,10 +131,7 @@ impl Tape {
             for (&value, cotangent) in self.program.outputs.iter().zip(cotangents) {
                 if sweep.influences(value) {
                     fill(&mut weight[..lanes], cotangent, start);
-                    add(
-                        tracer.seeds.row_mut(value as usize, lanes),
-                        &weight[..lanes],
-                    );
+                    add(tracer.seeds.row_mut(value as usize, lanes), &weight[..lanes]);
                 }
             }
             tracer.backward(&sweep, lanes);
@@ -153,14 +146,8 @@ impl Tape {
     }
 
     fn check_wrt(&self, wrt: &[u32]) -> Result<(), TapeError> {
-        match wrt
-            .iter()
-            .find(|&&input| input as usize >= self.input_count())
-        {
-            Some(&got) => Err(TapeError::UnknownInput {
-                got,
-                count: self.input_count(),
-            }),
+        match wrt.iter().find(|&&input| input as usize >= self.input_count()) {
+            Some(&got) => Err(TapeError::UnknownInput { got, count: self.input_count() }),
             None => Ok(()),
         }
     }

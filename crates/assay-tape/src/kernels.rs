@@ -53,11 +53,7 @@ impl<const LANES: bool> Operand<'_, LANES> {
     /// `lanes` lanes from `start` on.
     #[inline(always)]
     fn part(self, start: usize, lanes: usize) -> Self {
-        if LANES {
-            Operand(&self.0[start..start + lanes])
-        } else {
-            self
-        }
+        if LANES { Operand(&self.0[start..start + lanes]) } else { self }
     }
 
     #[inline(always)]
@@ -159,38 +155,21 @@ fn pow_tile<const A: bool, const B: bool>(out: &mut [f64], a: Operand<'_, A>, b:
         lows[lane] = ratio.s.low;
     }
     for lane in 0..lanes {
-        let s = Double {
-            high: highs[lane],
-            low: lows[lane],
-        };
-        let logarithm = Ratio {
-            exponent: exponents[lane],
-            s,
-        }
-        .log2();
+        let s = Double { high: highs[lane], low: lows[lane] };
+        let logarithm = Ratio { exponent: exponents[lane], s }.log2();
         highs[lane] = logarithm.high;
         lows[lane] = logarithm.low;
     }
     for lane in 0..lanes {
-        let logarithm = Double {
-            high: highs[lane],
-            low: lows[lane],
-        };
+        let logarithm = Double { high: highs[lane], low: lows[lane] };
         let scaled = Scaled::of(b.at(lane), logarithm);
         exponents[lane] = scaled.exponent;
         highs[lane] = scaled.rest.high;
         lows[lane] = scaled.rest.low;
     }
     for lane in 0..lanes {
-        let rest = Double {
-            high: highs[lane],
-            low: lows[lane],
-        };
-        out[lane] = Scaled {
-            exponent: exponents[lane],
-            rest,
-        }
-        .finish(a.at(lane));
+        let rest = Double { high: highs[lane], low: lows[lane] };
+        out[lane] = Scaled { exponent: exponents[lane], rest }.finish(a.at(lane));
     }
 }
 
@@ -203,18 +182,9 @@ impl Loop for PowiLoop {
         let a = unsafe { Operand::<true>::new(operands.first[0], out.len()) };
         let exponent = operands.immediate as i32;
         match exponent {
-            2 => out
-                .iter_mut()
-                .zip(a.0)
-                .for_each(|(value, a)| *value = a * a),
-            3 => out
-                .iter_mut()
-                .zip(a.0)
-                .for_each(|(value, a)| *value = a * (a * a)),
-            -1 => out
-                .iter_mut()
-                .zip(a.0)
-                .for_each(|(value, a)| *value = 1.0 / a),
+            2 => out.iter_mut().zip(a.0).for_each(|(value, a)| *value = a * a),
+            3 => out.iter_mut().zip(a.0).for_each(|(value, a)| *value = a * (a * a)),
+            -1 => out.iter_mut().zip(a.0).for_each(|(value, a)| *value = 1.0 / a),
             _ => powi_in_tiles(out, a.0, exponent),
         }
     }

@@ -73,10 +73,8 @@ impl<'a> Machine<'a> {
         let solver = |(block, sources): (_, &Option<_>)| {
             sources.as_ref().map(|_| BlockSolver::new(block, width))
         };
-        let columns = inputs
-            .iter()
-            .zip(&plan.varying_inputs)
-            .filter_map(|(input, varies)| match input {
+        let columns =
+            inputs.iter().zip(&plan.varying_inputs).filter_map(|(input, varies)| match input {
                 Input::Varying(column) if *varies => Some(column),
                 _ => None,
             });
@@ -99,20 +97,11 @@ impl<'a> Machine<'a> {
 
     fn resolve(&self, step: &Step) -> Action {
         match *step {
-            Step::Compute {
-                kernel,
-                immediate,
-                operands,
-                register,
-            } => {
+            Step::Compute { kernel, immediate, operands, register } => {
                 let mut inputs = 0;
                 let mut first = [std::ptr::null(); 3];
                 for (bit, &source) in operands.iter().enumerate() {
-                    assert_ne!(
-                        source,
-                        Source::Register(register),
-                        "a result is not an operand"
-                    );
+                    assert_ne!(source, Source::Register(register), "a result is not an operand");
                     first[bit] = match source {
                         Source::Uniform(value) => &raw const self.uniform[value as usize],
                         Source::Register(register) => self.registers.address(register),
@@ -129,22 +118,11 @@ impl<'a> Machine<'a> {
                     inputs,
                 }
             }
-            Step::Solve { block } => Action::Solve {
-                block: block as usize,
-            },
-            Step::Extract {
-                block,
-                member,
-                register,
-            } => Action::Extract {
-                block: block as usize,
-                member: member as usize,
-                register,
-            },
-            Step::Store { register, output } => Action::Store {
-                register,
-                output: output as usize,
-            },
+            Step::Solve { block } => Action::Solve { block: block as usize },
+            Step::Extract { block, member, register } => {
+                Action::Extract { block: block as usize, member: member as usize, register }
+            }
+            Step::Store { register, output } => Action::Store { register, output: output as usize },
         }
     }
 
@@ -167,16 +145,10 @@ impl<'a> Machine<'a> {
         let span = start..start + lanes;
         assert!(lanes <= self.registers.width && span.end <= self.points);
         let next_lanes = (self.points - span.end).min(self.registers.width);
-        self.prefetch
-            .begin(span.end, next_lanes, self.actions.len());
+        self.prefetch.begin(span.end, next_lanes, self.actions.len());
         for index in 0..self.actions.len() {
             match self.actions[index] {
-                Action::Compute {
-                    kernel,
-                    out,
-                    mut operands,
-                    inputs,
-                } => {
+                Action::Compute { kernel, out, mut operands, inputs } => {
                     self.prefetch.advance();
                     for (bit, first) in operands.first.iter_mut().enumerate() {
                         *first = first.wrapping_add(usize::from(inputs >> bit & 1) * start);
@@ -188,16 +160,10 @@ impl<'a> Machine<'a> {
                     unsafe { kernel(out, lanes, &operands) };
                 }
                 Action::Solve { block } => failed[block] += self.solve(block, start, lanes),
-                Action::Extract {
-                    block,
-                    member,
-                    register,
-                } => {
+                Action::Extract { block, member, register } => {
                     if let Some(solver) = &self.solvers[block] {
                         let values = solver.member(member, lanes);
-                        self.registers
-                            .row_mut(register, lanes)
-                            .copy_from_slice(values);
+                        self.registers.row_mut(register, lanes).copy_from_slice(values);
                     }
                 }
                 Action::Store { register, output } => {

@@ -33,11 +33,7 @@ pub(super) struct PrimalOperands<'a> {
 #[inline(always)]
 fn chain(seed: f64, partial: f64) -> f64 {
     let product = seed * partial;
-    if seed == 0.0 || partial == 0.0 {
-        0.0
-    } else {
-        product
-    }
+    if seed == 0.0 || partial == 0.0 { 0.0 } else { product }
 }
 
 // Macros for the reason given in `kernels`.
@@ -79,14 +75,7 @@ pub(super) fn accumulate(
     seed: &[f64],
     into: &mut [f64],
 ) {
-    let PrimalOperands {
-        op,
-        immediate,
-        a,
-        b,
-        c,
-        result,
-    } = *primal;
+    let PrimalOperands { op, immediate, a, b, c, result } = *primal;
     match (op, operand) {
         (Op::Add, _) | (Op::Sub, 0) | (Op::Modulo, 0) => scaled(seed, into, 1.0),
         (Op::Sub | Op::Neg, _) => scaled(seed, into, -1.0),
@@ -95,9 +84,7 @@ pub(super) fn accumulate(
         (Op::Div, 0) => along!(seed, into, b, |b| 1.0 / b),
         (Op::Div, _) => along!(seed, into, b, result, |b, quotient| -quotient / b),
         (Op::Pow, 0) => along!(seed, into, a, b, |a, b| power_by_base(a, b)),
-        (Op::Pow, _) => along!(seed, into, a, result, |a, result| power_by_exponent(
-            a, result
-        )),
+        (Op::Pow, _) => along!(seed, into, a, result, |a, result| power_by_exponent(a, result)),
         (Op::Powi, _) => {
             let exponent = immediate as i32;
             along!(seed, into, a, |a| match exponent {
@@ -147,21 +134,13 @@ fn takes(wins: bool, first: f64) -> bool {
 /// `b a^(b - 1)`, which is 0 and not NaN at `b = 0`.
 #[inline(always)]
 fn power_by_base(a: f64, b: f64) -> f64 {
-    if b == 0.0 {
-        0.0
-    } else {
-        b * functions::pow(a, b - 1.0)
-    }
+    if b == 0.0 { 0.0 } else { b * functions::pow(a, b - 1.0) }
 }
 
 /// `a^b ln a`, which is 0 where the power itself is.
 #[inline(always)]
 fn power_by_exponent(a: f64, result: f64) -> f64 {
-    if result == 0.0 {
-        0.0
-    } else {
-        result * functions::log(a)
-    }
+    if result == 0.0 { 0.0 } else { result * functions::log(a) }
 }
 
 /// `1 - tanh(a)^2` without cancellation.

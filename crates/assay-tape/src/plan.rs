@@ -23,20 +23,11 @@ pub(super) enum Source {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Compute an operation into a register; sources of operands it does not use are arbitrary.
-    Compute {
-        kernel: Kernel,
-        immediate: u32,
-        operands: [Source; 3],
-        register: u32,
-    },
+    Compute { kernel: Kernel, immediate: u32, operands: [Source; 3], register: u32 },
     /// Solve a block.
     Solve { block: u32 },
     /// Copy a member of a solved block into a register.
-    Extract {
-        block: u32,
-        member: u32,
-        register: u32,
-    },
+    Extract { block: u32, member: u32, register: u32 },
     /// Copy a register to an output.
     Store { register: u32, output: u32 },
 }
@@ -169,19 +160,13 @@ impl<'a> Planner<'a> {
                     let block = &self.program.blocks[instruction.a as usize];
                     let sources = (self.sources(&block.start), self.sources(&block.externals));
                     self.plan.block_sources[instruction.a as usize] = Some(sources);
-                    self.plan.steps.push(Step::Solve {
-                        block: instruction.a,
-                    });
+                    self.plan.steps.push(Step::Solve { block: instruction.a });
                 }
                 Op::Extract => {
                     let executed = self.program.code[instruction.a as usize - self.first];
                     let (block, member) = (executed.a, instruction.b);
                     let register = self.allocate_register(index);
-                    self.plan.steps.push(Step::Extract {
-                        block,
-                        member,
-                        register,
-                    });
+                    self.plan.steps.push(Step::Extract { block, member, register });
                 }
                 _ => self.compute(index, instruction),
             }
@@ -206,12 +191,7 @@ impl<'a> Planner<'a> {
             }
         };
         let register = self.allocate_register(index);
-        self.plan.steps.push(Step::Compute {
-            kernel,
-            immediate: b,
-            operands,
-            register,
-        });
+        self.plan.steps.push(Step::Compute { kernel, immediate: b, operands, register });
     }
 
     /// The sources of these values, and which of them vary.
@@ -226,10 +206,7 @@ impl<'a> Planner<'a> {
     }
 
     fn sources(&self, values: &[u32]) -> Vec<Source> {
-        values
-            .iter()
-            .map(|&value| self.sources[value as usize])
-            .collect()
+        values.iter().map(|&value| self.sources[value as usize]).collect()
     }
 
     /// Allocates a register for an instruction; never one of its operands', which are still live.

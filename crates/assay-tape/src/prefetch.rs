@@ -21,14 +21,7 @@ pub(super) struct Prefetch {
 impl Prefetch {
     /// A prefetcher of these columns; [`Prefetch::begin`] sets the range.
     pub(super) fn new(columns: Vec<*const f64>) -> Prefetch {
-        Prefetch {
-            columns,
-            column: 0,
-            line: 0,
-            lines_per_column: 0,
-            start: 0,
-            lines_per_call: 0,
-        }
+        Prefetch { columns, column: 0, line: 0, lines_per_column: 0, start: 0, lines_per_call: 0 }
     }
 
     /// Begins a walk over `lanes` numbers from `start` on of each column, in `calls` calls.

@@ -14,8 +14,7 @@ use super::simd_level::SimdLevel;
 pub(super) fn value_rows(program: &Program, width: usize) -> Rows {
     let mut rows = Rows::new(program.first_instruction() + program.code.len(), width);
     for (index, &constant) in program.constants.iter().enumerate() {
-        rows.row_mut(program.input_count + index, width)
-            .fill(constant);
+        rows.row_mut(program.input_count + index, width).fill(constant);
     }
     rows
 }

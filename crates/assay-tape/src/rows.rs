@@ -17,18 +17,10 @@ impl Rows {
     pub(super) fn new(count: usize, width: usize) -> Rows {
         // Short rows are packed; long ones are padded so that equal columns of different rows do
         // not map to the same set of the L1 cache.
-        let stride = if width < LINE {
-            width
-        } else {
-            width.next_multiple_of(LINE) + LINE
-        };
+        let stride = if width < LINE { width } else { width.next_multiple_of(LINE) + LINE };
         let data = vec![0.0; count * stride + LINE];
         let misaligned = data.as_ptr().addr() / size_of::<f64>() % LINE;
-        Rows {
-            offset: (LINE - misaligned) % LINE,
-            data,
-            stride,
-        }
+        Rows { offset: (LINE - misaligned) % LINE, data, stride }
     }
 
     /// Address of the first row.
@@ -61,13 +53,7 @@ impl Rows {
         let start = self.offset + index * self.stride;
         let (before, rest) = self.data.split_at_mut(start);
         let (row, after) = rest.split_at_mut(self.stride);
-        let others = OtherRows {
-            before,
-            after,
-            index,
-            offset: self.offset,
-            stride: self.stride,
-        };
+        let others = OtherRows { before, after, index, offset: self.offset, stride: self.stride };
         (&mut row[..lanes], others)
     }
 }
@@ -86,10 +72,7 @@ impl<'a> OtherRows<'a> {
     /// The first `lanes` floats of a row other than the one split off.
     #[inline]
     pub(super) fn row(&self, index: usize, lanes: usize) -> &'a [f64] {
-        debug_assert_ne!(
-            index, self.index,
-            "a row cannot be read while it is written"
-        );
+        debug_assert_ne!(index, self.index, "a row cannot be read while it is written");
         if index < self.index {
             let start = self.offset + index * self.stride;
             &self.before[start..start + lanes]

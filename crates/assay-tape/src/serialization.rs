@@ -33,14 +33,10 @@ impl Tape {
     /// Reads what [`Tape::to_bytes`] wrote; anything else is an error.
     pub fn from_bytes(bytes: &[u8]) -> Result<Tape, TapeError> {
         let mut reader = Reader { bytes, offset: 0 };
-        reader.expect(
-            "the magic word ASTP",
-            u32::from_le_bytes(MAGIC).into(),
-            |r| r.u32().map(u64::from),
-        )?;
-        reader.expect("format version 1", VERSION.into(), |r| {
+        reader.expect("the magic word ASTP", u32::from_le_bytes(MAGIC).into(), |r| {
             r.u32().map(u64::from)
         })?;
+        reader.expect("format version 1", VERSION.into(), |r| r.u32().map(u64::from))?;
         let body_length = bytes.len().saturating_sub(HEADER_LENGTH) as u64;
         reader.expect("the length of the body", body_length, Reader::u64)?;
         let body = bytes.get(HEADER_LENGTH..).unwrap_or_default();
@@ -75,20 +71,10 @@ pub fn decode_instructions(
                 bytes.copy_from_slice(&words[number * 4..number * 4 + 4]);
                 u32::from_le_bytes(bytes)
             };
-            let place = Place {
-                block,
-                instruction: index,
-            };
-            let op = Op::from_code(word(0)).ok_or(TapeError::UnknownOperation {
-                place,
-                code: word(0),
-            })?;
-            Ok(Instruction {
-                op,
-                a: word(1),
-                b: word(2),
-                c: word(3),
-            })
+            let place = Place { block, instruction: index };
+            let op = Op::from_code(word(0))
+                .ok_or(TapeError::UnknownOperation { place, code: word(0) })?;
+            Ok(Instruction { op, a: word(1), b: word(2), c: word(3) })
         })
         .collect()
 }
@@ -159,11 +145,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn corrupt(&self, expected: &str, got: String) -> TapeError {
-        TapeError::Corrupt {
-            offset: self.offset,
-            expected: expected.into(),
-            got,
-        }
+        TapeError::Corrupt { offset: self.offset, expected: expected.into(), got }
     }
 
     fn take(&mut self, length: usize) -> Result<&[u8], TapeError> {
@@ -206,21 +188,14 @@ impl Reader<'_> {
             return Ok(());
         }
         let expected = format!("{what} ({expected:#x})");
-        Err(TapeError::Corrupt {
-            offset,
-            expected,
-            got: format!("{got:#x}"),
-        })
+        Err(TapeError::Corrupt { offset, expected, got: format!("{got:#x}") })
     }
 
     /// A count of items of `size` bytes each, checked against the bytes left.
     fn count(&mut self, size: usize) -> Result<usize, TapeError> {
         let left = self.bytes.len() - self.offset;
         let count = self.u64()?;
-        match usize::try_from(count)
-            .ok()
-            .filter(|count| *count <= left / size)
-        {
+        match usize::try_from(count).ok().filter(|count| *count <= left / size) {
             Some(count) => Ok(count),
             None => Err(self.corrupt(
                 &format!("at most {} entries of {size} bytes", left / size),
@@ -248,17 +223,9 @@ impl Reader<'_> {
         let block_count = self.count(HEADER_LENGTH)?;
         let blocks = match block {
             Some(block) if block_count > 0 => return Err(TapeError::NestedBlock { block }),
-            _ => (0..block_count)
-                .map(|index| self.block(index))
-                .collect::<Result<_, _>>()?,
+            _ => (0..block_count).map(|index| self.block(index)).collect::<Result<_, _>>()?,
         };
-        Ok(Program {
-            input_count,
-            constants,
-            code,
-            outputs,
-            blocks,
-        })
+        Ok(Program { input_count, constants, code, outputs, blocks })
     }
 
     fn block(&mut self, index: usize) -> Result<Block, TapeError> {

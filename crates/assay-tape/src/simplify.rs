@@ -50,11 +50,7 @@ pub(super) fn for_each_operand(
     }
     if instruction.op == Op::Block {
         let block = &program.blocks[instruction.a as usize];
-        block
-            .start
-            .iter()
-            .chain(&block.externals)
-            .for_each(|&value| visit(value));
+        block.start.iter().chain(&block.externals).for_each(|&value| visit(value));
     }
 }
 
@@ -126,19 +122,10 @@ impl<'a> Builder<'a> {
                 self.blocks[a as usize].externals = externals;
                 Instruction { op, a, b: 0, c: 0 }
             }
-            Op::Powi | Op::Extract => Instruction {
-                op,
-                a: self.number(a),
-                b,
-                c: 0,
-            },
+            Op::Powi | Op::Extract => Instruction { op, a: self.number(a), b, c: 0 },
             _ => {
                 let operand = |used: usize, value| {
-                    if op.arity() > used {
-                        self.number(value)
-                    } else {
-                        0
-                    }
+                    if op.arity() > used { self.number(value) } else { 0 }
                 };
                 let (mut a, mut b, c) = (operand(0, a), operand(1, b), operand(2, c));
                 // Not minimum and maximum: at a tie they return, and differentiate, the first operand.
@@ -159,12 +146,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self) -> Program {
-        let outputs = self
-            .program
-            .outputs
-            .iter()
-            .map(|&value| self.number(value))
-            .collect();
+        let outputs = self.program.outputs.iter().map(|&value| self.number(value)).collect();
         Program {
             input_count: self.program.input_count,
             outputs,

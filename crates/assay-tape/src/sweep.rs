@@ -47,10 +47,7 @@ impl Sweep {
             };
             if operands != 0 || through_block {
                 influenced[first + index] = true;
-                visits.push(Visit {
-                    instruction: index as u32,
-                    operands,
-                });
+                visits.push(Visit { instruction: index as u32, operands });
             }
         }
         Sweep { influenced, visits }
@@ -74,14 +71,9 @@ impl Sweep {
                 needed[value as usize] = true;
             });
         }
-        let both = needed
-            .iter()
-            .zip(&self.influenced)
-            .map(|(needed, influenced)| needed & influenced);
-        Sweep {
-            influenced: both.collect(),
-            visits,
-        }
+        let both =
+            needed.iter().zip(&self.influenced).map(|(needed, influenced)| needed & influenced);
+        Sweep { influenced: both.collect(), visits }
     }
 
     /// Whether any chosen input influences this value.
@@ -107,8 +99,7 @@ impl Sweep {
                 Op::Block => {
                     let number = instruction.a as usize;
                     let externals = program.blocks[number].externals.iter().map(|&value| {
-                        self.influences(value)
-                            .then(|| seeds.row(value as usize, lanes))
+                        self.influences(value).then(|| seeds.row(value as usize, lanes))
                     });
                     solvers[number].push_forward(level, externals, lanes);
                 }
@@ -145,9 +136,7 @@ impl Sweep {
         }
         for visit in &self.visits {
             let instruction = &program.code[visit.instruction as usize];
-            seeds
-                .row_mut(first + visit.instruction as usize, lanes)
-                .fill(0.0);
+            seeds.row_mut(first + visit.instruction as usize, lanes).fill(0.0);
             if instruction.op == Op::Block {
                 solvers[instruction.a as usize].clear_member_seeds(lanes);
             }
@@ -211,10 +200,7 @@ fn visited_operands(
 ) -> impl Iterator<Item = (usize, u32)> {
     let mask = visit.operands;
     let values = [instruction.a, instruction.b, instruction.c];
-    values
-        .into_iter()
-        .enumerate()
-        .filter(move |(operand, _)| mask >> operand & 1 == 1)
+    values.into_iter().enumerate().filter(move |(operand, _)| mask >> operand & 1 == 1)
 }
 
 fn primal<'a>(

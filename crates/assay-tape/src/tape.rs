@@ -18,10 +18,7 @@ impl Tape {
     /// Validates a program and simplifies it: dead-code and common-subexpression elimination.
     pub fn new(program: &Program) -> Result<Tape, TapeError> {
         validate(program)?;
-        Ok(Tape {
-            program: simplify(program),
-            last_plan: Mutex::new(None),
-        })
+        Ok(Tape { program: simplify(program), last_plan: Mutex::new(None) })
     }
 
     /// A tape of some of the outputs, by number, without what only the others need.
@@ -35,15 +32,8 @@ impl Tape {
                 limit: count,
             })
         };
-        let outputs = outputs
-            .iter()
-            .enumerate()
-            .map(number)
-            .collect::<Result<_, _>>()?;
-        let program = Program {
-            outputs,
-            ..self.program.clone()
-        };
+        let outputs = outputs.iter().enumerate().map(number).collect::<Result<_, _>>()?;
+        let program = Program { outputs, ..self.program.clone() };
         Tape::new(&program)
     }
 

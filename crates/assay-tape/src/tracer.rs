@@ -81,41 +81,20 @@ impl<'a> Tracer<'a> {
 
     pub(super) fn forward(&mut self, sweep: &Sweep, lanes: usize) {
         let (program, seeds) = (&self.tape.program, &mut self.seeds);
-        sweep.run_forward(
-            program,
-            self.level,
-            &self.values,
-            seeds,
-            lanes,
-            &mut self.solvers,
-        );
+        sweep.run_forward(program, self.level, &self.values, seeds, lanes, &mut self.solvers);
     }
 
     pub(super) fn clear(&mut self, sweep: &Sweep, lanes: usize) {
-        sweep.clear(
-            &self.tape.program,
-            &mut self.seeds,
-            lanes,
-            &mut self.solvers,
-        );
+        sweep.clear(&self.tape.program, &mut self.seeds, lanes, &mut self.solvers);
     }
 
     pub(super) fn backward(&mut self, sweep: &Sweep, lanes: usize) {
         let (program, seeds) = (&self.tape.program, &mut self.seeds);
-        sweep.run_backward(
-            program,
-            self.level,
-            &self.values,
-            seeds,
-            lanes,
-            &mut self.solvers,
-        );
+        sweep.run_backward(program, self.level, &self.values, seeds, lanes, &mut self.solvers);
     }
 
     /// The tangent or adjoint of a value, if the sweep reached it.
     pub(super) fn seed(&self, sweep: &Sweep, value: u32, lanes: usize) -> Option<&[f64]> {
-        sweep
-            .influences(value)
-            .then(|| self.seeds.row(value as usize, lanes))
+        sweep.influences(value).then(|| self.seeds.row(value as usize, lanes))
     }
 }

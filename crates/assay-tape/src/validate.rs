@@ -18,11 +18,7 @@ fn validate_code(program: &Program, block: Option<usize>) -> Result<(), TapeErro
     if total > u32::MAX as usize {
         return Err(TapeError::TooManyValues { count: total });
     }
-    let checker = Checker {
-        program,
-        block,
-        first,
-    };
+    let checker = Checker { program, block, first };
     for (index, instruction) in program.code.iter().enumerate() {
         checker.instruction(index, instruction)?;
     }
@@ -45,17 +41,10 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn instruction(&self, index: usize, instruction: &Instruction) -> Result<(), TapeError> {
-        let place = Place {
-            block: self.block,
-            instruction: index,
-        };
+        let place = Place { block: self.block, instruction: index };
         let limit = self.first + index;
         let op = instruction.op;
-        let operands = [
-            ("a", instruction.a),
-            ("b", instruction.b),
-            ("c", instruction.c),
-        ];
+        let operands = [("a", instruction.a), ("b", instruction.b), ("c", instruction.c)];
         for &(operand, got) in &operands[..op.arity()] {
             if got as usize >= limit {
                 return Err(TapeError::OperandOutOfRange {
@@ -83,18 +72,11 @@ impl Checker<'_> {
             Op::Block => self.execution(place, instruction.a, limit)?,
             Op::Extract => {
                 let Some(block) = self.executed_block(instruction.a) else {
-                    return Err(TapeError::ExtractFromNonBlock {
-                        place,
-                        got: instruction.a,
-                    });
+                    return Err(TapeError::ExtractFromNonBlock { place, got: instruction.a });
                 };
                 let count = block.member_count();
                 if instruction.b as usize >= count {
-                    return Err(TapeError::MemberOutOfRange {
-                        place,
-                        got: instruction.b,
-                        count,
-                    });
+                    return Err(TapeError::MemberOutOfRange { place, got: instruction.b, count });
                 }
             }
             _ => {}
@@ -108,11 +90,7 @@ impl Checker<'_> {
         }
         let Some(block) = self.program.blocks.get(number as usize) else {
             let count = self.program.blocks.len();
-            return Err(TapeError::UnknownBlock {
-                place,
-                got: number,
-                count,
-            });
+            return Err(TapeError::UnknownBlock { place, got: number, count });
         };
         for (field, values) in [("start", &block.start), ("external", &block.externals)] {
             for (index, &value) in values.iter().enumerate() {
@@ -130,17 +108,10 @@ impl Checker<'_> {
         user: &dyn Fn() -> String,
     ) -> Result<(), TapeError> {
         if got as usize >= limit {
-            return Err(TapeError::ReferenceOutOfRange {
-                user: user(),
-                got,
-                limit,
-            });
+            return Err(TapeError::ReferenceOutOfRange { user: user(), got, limit });
         }
         if self.executed_block(got).is_some() {
-            return Err(TapeError::BlockUsedAsValue {
-                user: user(),
-                value: got,
-            });
+            return Err(TapeError::BlockUsedAsValue { user: user(), value: got });
         }
         Ok(())
     }
@@ -158,12 +129,7 @@ impl Checker<'_> {
 
 fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
     let bad = |field, expected: String, got: String| {
-        Err(TapeError::BadBlock {
-            block: index,
-            field,
-            expected,
-            got,
-        })
+        Err(TapeError::BadBlock { block: index, field, expected, got })
     };
     if !block.inner.blocks.is_empty() {
         return Err(TapeError::NestedBlock { block: index });
@@ -175,19 +141,11 @@ fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
     let inputs = unknowns + block.externals.len();
     if block.inner.input_count != inputs {
         let expected = format!("{inputs}, the unknowns and the externals");
-        return bad(
-            "inner input count",
-            expected,
-            block.inner.input_count.to_string(),
-        );
+        return bad("inner input count", expected, block.inner.input_count.to_string());
     }
     if block.inner.outputs.len() < unknowns {
         let expected = format!("at least {unknowns}, one per unknown");
-        return bad(
-            "inner outputs",
-            expected,
-            block.inner.outputs.len().to_string(),
-        );
+        return bad("inner outputs", expected, block.inner.outputs.len().to_string());
     }
     for (field, bounds) in [("lower", &block.lower), ("upper", &block.upper)] {
         if bounds.len() != unknowns {
@@ -197,11 +155,7 @@ fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
     }
     for (lower, upper) in block.lower.iter().zip(&block.upper) {
         if lower.is_nan() || upper.is_nan() || lower > upper {
-            return bad(
-                "lower",
-                format!("at most the upper bound {upper}"),
-                lower.to_string(),
-            );
+            return bad("lower", format!("at most the upper bound {upper}"), lower.to_string());
         }
     }
     for (field, tolerance) in [
@@ -209,11 +163,7 @@ fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
         ("absolute tolerance", block.absolute_tolerance),
     ] {
         if !(tolerance >= 0.0 && tolerance.is_finite()) {
-            return bad(
-                field,
-                "a finite number, at least 0".into(),
-                tolerance.to_string(),
-            );
+            return bad(field, "a finite number, at least 0".into(), tolerance.to_string());
         }
     }
     if block.max_iterations == 0 {
@@ -222,11 +172,7 @@ fn validate_block(index: usize, block: &Block) -> Result<(), TapeError> {
     if let Method::FixedPoint { damping } = block.method
         && !(damping > 0.0 && damping <= 1.0)
     {
-        return bad(
-            "damping",
-            "above 0 and at most 1".into(),
-            damping.to_string(),
-        );
+        return bad("damping", "above 0 and at most 1".into(), damping.to_string());
     }
     validate_code(&block.inner, Some(index))
 }

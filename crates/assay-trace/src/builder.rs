@@ -64,13 +64,7 @@ pub struct Event<'a> {
 impl<'a> Event<'a> {
     /// An event of which only this is known.
     pub fn new(kind: Kind, name: &'a str, start_ns: i64, dur_ns: i64) -> Self {
-        Event {
-            kind,
-            name,
-            start_ns,
-            dur_ns,
-            ..Event::default()
-        }
+        Event { kind, name, start_ns, dur_ns, ..Event::default() }
     }
 }
 

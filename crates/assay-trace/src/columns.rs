@@ -47,10 +47,7 @@ pub struct Strings {
 
 impl Default for Strings {
     fn default() -> Self {
-        Strings {
-            offsets: vec![0],
-            bytes: Vec::new(),
-        }
+        Strings { offsets: vec![0], bytes: Vec::new() }
     }
 }
 
@@ -104,12 +101,7 @@ pub struct Column {
 impl Column {
     /// A column in which every row has a value.
     pub(crate) fn whole(rows: usize, data: Data) -> Column {
-        Column {
-            rows,
-            nulls: 0,
-            bits: Vec::new(),
-            data,
-        }
+        Column { rows, nulls: 0, bits: Vec::new(), data }
     }
 
     /// A column without a value.
@@ -122,12 +114,7 @@ impl Column {
             DataType::LongTexts => Data::LongTexts(Strings::default()),
             DataType::Dimensions => Data::Dimensions(Vec::new()),
         };
-        Column {
-            rows,
-            nulls: rows,
-            bits: Vec::new(),
-            data,
-        }
+        Column { rows, nulls: rows, bits: Vec::new(), data }
     }
 
     /// How many rows it has.
@@ -151,8 +138,7 @@ impl Column {
 
     /// Whether a row has a value.
     pub fn is_valid(&self, row: usize) -> bool {
-        self.validity()
-            .is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1)
+        self.validity().is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1)
     }
 
     /// The values; none where no row has one.

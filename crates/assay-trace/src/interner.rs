@@ -53,9 +53,7 @@ pub(crate) struct TextHash {
 
 impl Default for TextHash {
     fn default() -> Self {
-        TextHash {
-            seed: RandomState::new().hash_one(0_u8),
-        }
+        TextHash { seed: RandomState::new().hash_one(0_u8) }
     }
 }
 
@@ -118,9 +116,7 @@ mod tests {
     #[test]
     fn numbers_follow_first_use() {
         let mut interner = Interner::default();
-        let numbers: Vec<u32> = ["b", "a", "b", "", "a"]
-            .map(|text| interner.number(text))
-            .into();
+        let numbers: Vec<u32> = ["b", "a", "b", "", "a"].map(|text| interner.number(text)).into();
         assert_eq!(numbers, [0, 1, 0, 2, 1]);
         assert_eq!(interner.texts(), ["b", "a", ""]);
         interner.clear();

@@ -74,19 +74,11 @@ pub struct Field {
 }
 
 const fn needed(name: &'static str, kind: DataType) -> Field {
-    Field {
-        name,
-        kind,
-        nullable: false,
-    }
+    Field { name, kind, nullable: false }
 }
 
 const fn optional(name: &'static str, kind: DataType) -> Field {
-    Field {
-        name,
-        kind,
-        nullable: true,
-    }
+    Field { name, kind, nullable: true }
 }
 
 /// The columns of the event table, in order.

@@ -37,10 +37,7 @@ impl ShardWriter {
 
     /// Starts a shard in an empty file that the caller made; `path` names it in errors.
     pub fn new(file: File, path: &Path, metadata: &HashMap<String, String>) -> Result<Self> {
-        let mut writer = ShardWriter {
-            path: path.to_owned(),
-            file,
-        };
+        let mut writer = ShardWriter { path: path.to_owned(), file };
         let mut pairs = Vec::new();
         for text in metadata.iter().flat_map(|(key, value)| [key, value]) {
             put_length(text.len(), &mut pairs);
@@ -151,10 +148,7 @@ fn read(path: &Path) -> Result<Shard> {
         }
         let mut body = vec![0; length as usize];
         file.read_exact(&mut body)?;
-        let mut body = Frame {
-            place: place + 5,
-            bytes: &body,
-        };
+        let mut body = Frame { place: place + 5, bytes: &body };
         match (kind, &metadata) {
             (METADATA, None) => metadata = Some(body.pairs()?),
             (BATCH, Some(_)) => batches.push(body.batch()?),
@@ -167,12 +161,7 @@ fn read(path: &Path) -> Result<Shard> {
         let got = format!("{total} bytes without one");
         TraceError::at(Fault::Format, 0, "the start of a shard of events", got)
     })?;
-    Ok(Shard {
-        table: TraceTable::new(batches),
-        metadata,
-        complete,
-        cut_bytes: total - place,
-    })
+    Ok(Shard { table: TraceTable::new(batches), metadata, complete, cut_bytes: total - place })
 }
 
 /// What is left of a frame; every length in it is checked.
@@ -187,10 +176,8 @@ impl<'a> Frame<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self
-            .bytes
-            .split_at_checked(length)
-            .ok_or_else(|| self.wrong("the rest of a frame"))?;
+        let (taken, rest) =
+            self.bytes.split_at_checked(length).ok_or_else(|| self.wrong("the rest of a frame"))?;
         self.bytes = rest;
         self.place += length as u64;
         Ok(taken)
@@ -218,8 +205,7 @@ impl<'a> Frame<'a> {
             let mut text = || {
                 let length = self.length()?;
                 let text = std::str::from_utf8(self.take(length)?);
-                text.map(str::to_owned)
-                    .map_err(|_| self.wrong("UTF-8 text"))
+                text.map(str::to_owned).map_err(|_| self.wrong("UTF-8 text"))
             };
             let (key, value) = (text()?, text()?);
             pairs.insert(key, value);
@@ -286,20 +272,13 @@ impl<'a> Frame<'a> {
         let mut offsets = vec![0];
         offsets.extend(self.numbers(count, i32::from_le_bytes)?);
         let length = offsets.last().map(|&end| usize::try_from(end));
-        let bytes = self.take(
-            length
-                .and_then(std::result::Result::ok)
-                .unwrap_or(usize::MAX),
-        )?;
+        let bytes = self.take(length.and_then(std::result::Result::ok).unwrap_or(usize::MAX))?;
         let text = std::str::from_utf8(bytes).map_err(|_| self.wrong("UTF-8 text"))?;
         let is_border =
             |&end: &i32| usize::try_from(end).is_ok_and(|end| text.is_char_boundary(end));
         if !offsets.is_sorted() || !offsets.iter().all(is_border) {
             return Err(self.wrong("ends of texts"));
         }
-        Ok(Strings {
-            offsets,
-            bytes: bytes.to_vec(),
-        })
+        Ok(Strings { offsets, bytes: bytes.to_vec() })
     }
 }

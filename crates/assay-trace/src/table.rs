@@ -140,16 +140,9 @@ impl TraceTable {
                 _ => &[],
             };
             let rank_of = |row| {
-                if column.is_valid(row) {
-                    known[row]
-                } else {
-                    rank
-                }
+                if column.is_valid(row) { known[row] } else { rank }
             };
-            Column::whole(
-                column.rows,
-                Data::Int32((0..column.rows).map(rank_of).collect()),
-            )
+            Column::whole(column.rows, Data::Int32((0..column.rows).map(rank_of).collect()))
         })
     }
 }

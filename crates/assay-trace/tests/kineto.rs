@@ -25,10 +25,7 @@ impl TraceFile {
     }
 
     fn read(&self, block_bytes: usize) -> Result<(TraceTable, Facts)> {
-        let options = Options {
-            block_bytes,
-            ..Options::default()
-        };
+        let options = Options { block_bytes, ..Options::default() };
         read(&self.0, &options, &mut |_, _| true)
     }
 }
@@ -44,10 +41,7 @@ fn rows(table: &TraceTable) -> Vec<(String, i64, i64, Option<Value>)> {
     let mut rows = Vec::new();
     for batch in table.batches() {
         let (names, args) = (batch.column("name"), batch.column("args"));
-        let times = batch
-            .integers("start_ns")
-            .iter()
-            .zip(batch.integers("dur_ns"));
+        let times = batch.integers("start_ns").iter().zip(batch.integers("dur_ns"));
         for (row, (&start, &duration)) in times.enumerate() {
             let name = names.unwrap().text(row).unwrap().to_owned();
             let args = args.unwrap().text(row);
@@ -67,12 +61,8 @@ fn event() -> impl Strategy<Value = Value> {
         Just("\"]}\\".to_owned()),
         any::<String>(),
     ];
-    let nested = prop::collection::vec(text.clone(), 0..3).prop_map(|texts| {
-        texts
-            .into_iter()
-            .map(|text| json!({ "k": text }))
-            .collect::<Vec<_>>()
-    });
+    let nested = prop::collection::vec(text.clone(), 0..3)
+        .prop_map(|texts| texts.into_iter().map(|text| json!({ "k": text })).collect::<Vec<_>>());
     (text.clone(), text, nested, 0_i64..1 << 40, 0_i64..1 << 30).prop_map(
         |(name, note, nested, start, duration)| {
             json!({
@@ -143,10 +133,7 @@ fn batches_hold_what_memory_holds() {
     let events: Vec<Value> = (0..3000).map(event).collect();
     // What holds for all events is known only at the end.
     let text = json!({"traceEvents": events}).to_string();
-    let text = format!(
-        "{}, \"baseTimeNanoseconds\": 7}}",
-        text.strip_suffix('}').unwrap()
-    );
+    let text = format!("{}, \"baseTimeNanoseconds\": 7}}", text.strip_suffix('}').unwrap());
     let file = TraceFile::new(text.as_bytes());
     let (table, facts) = read(&file.0, &Options::default(), &mut |_, _| true).unwrap();
     let mut known = Late::default();
@@ -175,10 +162,7 @@ fn kinds_can_be_chosen_and_reading_can_be_stopped() {
         |category: &str| json!({"ph": "X", "cat": category, "name": "a", "ts": 1, "dur": 1});
     let events = [event("kernel"), event("cpu_op"), event("gpu_memcpy")];
     let file = TraceFile::new(json!(events).to_string().as_bytes());
-    let options = Options {
-        kinds: Some(vec![Kind::Kernel, Kind::Memcpy]),
-        ..Options::default()
-    };
+    let options = Options { kinds: Some(vec![Kind::Kernel, Kind::Memcpy]), ..Options::default() };
     let (table, facts) = read(&file.0, &options, &mut |_, _| true).unwrap();
     assert_eq!((table.rows(), facts.sums.contains_key("host")), (2, false));
     let stopped = read(&file.0, &options, &mut |_, _| false);

@@ -48,9 +48,7 @@ fn starts(batches: &[Batch]) -> Vec<i64> {
 
 fn names(batch: &Batch) -> Vec<&str> {
     let names = batch.column("name").unwrap();
-    (0..batch.rows())
-        .filter_map(|row| names.text(row))
-        .collect()
+    (0..batch.rows()).filter_map(|row| names.text(row)).collect()
 }
 
 #[test]
@@ -69,14 +67,8 @@ fn a_shard_cut_at_any_byte_keeps_its_whole_batches() {
     let whole = fs::read(&path).unwrap();
     let shard = read_shard(&path).unwrap();
     assert!(shard.complete && shard.cut_bytes == 0 && shard.metadata == metadata);
-    assert_eq!(
-        starts(shard.table.batches()),
-        (0..12).map(|row| row * 10).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        names(&shard.table.batches()[2])[..2],
-        ["kernel 1", "kernel 2"]
-    );
+    assert_eq!(starts(shard.table.batches()), (0..12).map(|row| row * 10).collect::<Vec<_>>());
+    assert_eq!(names(&shard.table.batches()[2])[..2], ["kernel 1", "kernel 2"]);
 
     let cut = folder.0.join("cut.events");
     let near = |length: u64| ends.iter().any(|end| end.abs_diff(length) < 9);
@@ -116,10 +108,7 @@ fn a_shard_holds_what_the_table_holds() {
     writer.append(&table).unwrap();
     writer.finish().unwrap();
     let read = read_shard(&path).unwrap().table;
-    assert_eq!(
-        format!("{:?}", read.batches()),
-        format!("{:?}", table.batches())
-    );
+    assert_eq!(format!("{:?}", read.batches()), format!("{:?}", table.batches()));
 }
 
 #[test]

@@ -18,9 +18,7 @@ impl CpuDevice {
         let memory = &self.shared.memory;
         memory.check_start(operation, address)?;
         // Locked during the free, so that no new work can use the memory.
-        let _state = self
-            .shared
-            .run_until(self.shared.lock(), |state| state.streams.is_idle());
+        let _state = self.shared.run_until(self.shared.lock(), |state| state.streams.is_idle());
         memory.free(operation, address)
     }
 }
@@ -37,18 +35,12 @@ impl Backend for CpuDevice {
     fn memory_info(&self) -> Result<MemoryInfo> {
         let memory = &self.shared.memory;
         let total_bytes = memory.total_bytes();
-        Ok(MemoryInfo {
-            free_bytes: total_bytes.saturating_sub(memory.used_bytes()),
-            total_bytes,
-        })
+        Ok(MemoryInfo { free_bytes: total_bytes.saturating_sub(memory.used_bytes()), total_bytes })
     }
 
     fn allocate_device(&self, bytes: u64) -> Result<DevicePointer> {
         let operation = Operation::AllocateDevice;
-        let address = self
-            .shared
-            .memory
-            .allocate(operation, Space::Device, bytes)?;
+        let address = self.shared.memory.allocate(operation, Space::Device, bytes)?;
         Ok(DevicePointer(address))
     }
 
@@ -120,9 +112,7 @@ impl Backend for CpuDevice {
         let operation = Operation::SynchronizeStream;
         let mut state = self.shared.lock();
         state.streams.check_not_capturing(operation, stream)?;
-        let state = self
-            .shared
-            .run_until(state, |state| state.streams.is_stream_idle(stream));
+        let state = self.shared.run_until(state, |state| state.streams.is_stream_idle(stream));
         state.streams.stream_result(stream)
     }
 
@@ -158,9 +148,7 @@ impl Backend for CpuDevice {
         let operation = Operation::SynchronizeEvent;
         let mut state = self.shared.lock();
         if let Some(ticket) = state.streams.pending_ticket(operation, event)? {
-            state = self
-                .shared
-                .run_until(state, |state| !state.streams.is_pending(ticket));
+            state = self.shared.run_until(state, |state| !state.streams.is_pending(ticket));
         }
         state.streams.event_result(operation, event)
     }
@@ -185,17 +173,9 @@ impl Backend for CpuDevice {
         self.shared.memory.pointer(operation, source, bytes)?;
         self.shared.memory.pointer(operation, destination, bytes)?;
         if source.value().abs_diff(destination.value()) < bytes {
-            return Err(BackendError::Overlap {
-                source,
-                destination,
-                bytes,
-            });
+            return Err(BackendError::Overlap { source, destination, bytes });
         }
-        let work = Work::Copy {
-            source,
-            destination,
-            bytes,
-        };
+        let work = Work::Copy { source, destination, bytes };
         self.shared.submit(state, stream, work)
     }
 
@@ -207,11 +187,7 @@ impl Backend for CpuDevice {
             return Ok(());
         }
         self.shared.memory.pointer(operation, destination, bytes)?;
-        let work = Work::Fill {
-            destination,
-            value,
-            bytes,
-        };
+        let work = Work::Fill { destination, value, bytes };
         self.shared.submit(state, stream, work)
     }
 
@@ -236,10 +212,7 @@ impl Backend for CpuDevice {
             });
         }
         if let Some(check) = &kernel.check {
-            check(&KernelCall {
-                launch,
-                memory: &self.shared.memory,
-            })?;
+            check(&KernelCall { launch, memory: &self.shared.memory })?;
         }
         let work = Work::Launch(Arc::new(launch.clone()));
         self.shared.submit(self.shared.lock(), stream, work)
@@ -288,10 +261,7 @@ impl Tracer for CpuDevice {
     }
 
     fn stop(&self) -> Result<DeviceSpans> {
-        drop(
-            self.shared
-                .run_until(self.shared.lock(), |state| state.streams.is_idle()),
-        );
+        drop(self.shared.run_until(self.shared.lock(), |state| state.streams.is_idle()));
         Ok(self.shared.trace.stop())
     }
 }

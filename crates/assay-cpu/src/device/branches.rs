@@ -50,10 +50,7 @@ impl Shared {
         let streams = &mut state.streams;
         let tickets: Vec<u64> = (0..graph.records).map(|_| streams.new_ticket()).collect();
         let (start, end) = (streams.new_ticket(), streams.new_ticket());
-        let record = |ticket| Command::Record {
-            ticket,
-            event: None,
-        };
+        let record = |ticket| Command::Record { ticket, event: None };
         streams.enqueue(stream, record(start));
         for branch in branch_streams.iter() {
             // A replay that failed does not fail the next one.
@@ -70,16 +67,10 @@ impl Shared {
                 Step::Node(index) => Command::Work(Queued {
                     work: graph.works[index as usize].clone(),
                     ticket: 0,
-                    node: Some(NodeOf {
-                        index,
-                        launched_on: stream,
-                        times: times.clone(),
-                    }),
+                    node: Some(NodeOf { index, launched_on: stream, times: times.clone() }),
                 }),
                 Step::Record(index) => record(tickets[index]),
-                Step::Wait(index) => Command::Wait {
-                    ticket: tickets[index],
-                },
+                Step::Wait(index) => Command::Wait { ticket: tickets[index] },
             };
             streams.enqueue(*target, command);
         }

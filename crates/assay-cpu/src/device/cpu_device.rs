@@ -28,10 +28,7 @@ pub struct CpuOptions {
 
 impl Default for CpuOptions {
     fn default() -> Self {
-        CpuOptions {
-            memory_bytes: None,
-            workers: 2,
-        }
+        CpuOptions { memory_bytes: None, workers: 2 }
     }
 }
 
@@ -106,11 +103,7 @@ impl CpuDevice {
     /// Makes a kernel launchable.
     pub fn register_kernel(&self, kernel: CpuKernel) -> KernelId {
         let id = KernelId(self.shared.lock().streams.new_id());
-        let mut kernels = self
-            .shared
-            .kernels
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self.shared.kernels.write().unwrap_or_else(PoisonError::into_inner);
         kernels.insert(id, Arc::new(kernel));
         id
     }
@@ -156,17 +149,12 @@ impl CpuDevice {
 impl Drop for CpuDevice {
     fn drop(&mut self) {
         let state = self.shared.lock();
-        let mut state = self
-            .shared
-            .run_until(state, |state| state.streams.is_idle());
+        let mut state = self.shared.run_until(state, |state| state.streams.is_idle());
         state.shut_down = true;
         drop(state);
         self.shared.changed.notify_all();
         self.shared.work.notify_all();
-        let workers = self
-            .workers
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.drain(..) {
             // A worker that panicked owns no resources.
             let _ = worker.join();

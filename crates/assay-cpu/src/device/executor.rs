@@ -30,10 +30,7 @@ impl Shared {
         while !state.shut_down {
             state.streams.settle(self.clock.now_ns());
             // The threads that queue work on the default stream run it.
-            state = match state
-                .streams
-                .take_ready(|stream, _| stream != DEFAULT_STREAM)
-            {
+            state = match state.streams.take_ready(|stream, _| stream != DEFAULT_STREAM) {
                 Some(ready) => self.run(state, ready.stream, &ready.work),
                 None => self.wait_for_work(state),
             };
@@ -86,11 +83,7 @@ impl Shared {
         work: Work,
     ) -> Result<()> {
         let operation = work.operation();
-        let queued = Queued {
-            work,
-            ticket: trace::current_ticket(),
-            node: None,
-        };
+        let queued = Queued { work, ticket: trace::current_ticket(), node: None };
         let Some(queued) = state.streams.capture_work(operation, stream, queued)? else {
             return Ok(());
         };
@@ -168,10 +161,7 @@ impl Shared {
     ) -> std::result::Result<(), StreamFailure> {
         for (node, work) in (0..).zip(works) {
             self.perform(stream, work)
-                .map_err(|failure| StreamFailure {
-                    node: Some(node),
-                    ..failure
-                })?;
+                .map_err(|failure| StreamFailure { node: Some(node), ..failure })?;
             ended(node);
         }
         Ok(())
@@ -184,25 +174,18 @@ impl Shared {
         if let Some(times) = &node.times {
             times.keep(&self.trace, node.index, start_ns, self.clock.now_ns());
         }
-        outcome.map_err(|failure| StreamFailure {
-            node: Some(node.index),
-            ..failure
-        })
+        outcome.map_err(|failure| StreamFailure { node: Some(node.index), ..failure })
     }
 
     /// Runs the work; a failure names the node of a graph.
     fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), StreamFailure> {
         let outcome = match work {
-            Work::Copy {
-                source,
-                destination,
-                bytes,
-            } => transfers::copy(&self.memory, *source, *destination, *bytes),
-            Work::Fill {
-                destination,
-                value,
-                bytes,
-            } => transfers::fill(&self.memory, *destination, *value, *bytes),
+            Work::Copy { source, destination, bytes } => {
+                transfers::copy(&self.memory, *source, *destination, *bytes)
+            }
+            Work::Fill { destination, value, bytes } => {
+                transfers::fill(&self.memory, *destination, *value, *bytes)
+            }
             Work::Launch(launch) => self.call(launch),
             Work::Graph(graph) => return self.perform_nodes(stream, &graph.works, |_| ()),
         };
@@ -216,10 +199,7 @@ impl Shared {
 
     fn call(&self, launch: &Launch) -> Result<()> {
         let kernel = self.kernel(launch.kernel)?;
-        let call = KernelCall {
-            launch,
-            memory: &self.memory,
-        };
+        let call = KernelCall { launch, memory: &self.memory };
         // A panic fails its stream, not the thread that runs it.
         let outcome = catch_unwind(AssertUnwindSafe(|| (kernel.body)(&call)));
         outcome.unwrap_or_else(|panic| {

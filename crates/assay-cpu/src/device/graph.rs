@@ -38,11 +38,6 @@ impl<W> BranchedGraph<W> {
             (branch, step)
         });
         let steps = steps.collect();
-        BranchedGraph {
-            works,
-            steps,
-            branches: captured.branches,
-            records: captured.records,
-        }
+        BranchedGraph { works, steps, branches: captured.branches, records: captured.records }
     }
 }

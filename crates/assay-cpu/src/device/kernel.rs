@@ -40,7 +40,6 @@ impl KernelCall<'_> {
 
     /// The first byte of a range of device memory, checked to be inside one allocation.
     pub fn pointer(&self, pointer: DevicePointer, bytes: u64) -> Result<*mut u8> {
-        self.memory
-            .pointer(Operation::Launch, pointer.into(), bytes)
+        self.memory.pointer(Operation::Launch, pointer.into(), bytes)
     }
 }

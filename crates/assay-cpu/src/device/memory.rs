@@ -51,22 +51,15 @@ pub struct CpuMemory {
 
 impl CpuMemory {
     pub(super) fn new(total_bytes: u64) -> Self {
-        CpuMemory {
-            allocations: RwLock::new(AllocationTable::default()),
-            total_bytes,
-        }
+        CpuMemory { allocations: RwLock::new(AllocationTable::default()), total_bytes }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, AllocationTable> {
-        self.allocations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.allocations.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, AllocationTable> {
-        self.allocations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.allocations.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Allocated bytes, in both spaces.
@@ -85,19 +78,12 @@ impl CpuMemory {
         }
         let mut allocations = self.write();
         let free = self.total_bytes.saturating_sub(allocations.used_bytes);
-        let refused = BackendError::OutOfMemory {
-            operation,
-            requested: bytes,
-            free,
-        };
+        let refused = BackendError::OutOfMemory { operation, requested: bytes, free };
         if bytes > free {
             return Err(refused);
         }
-        let alignment = if bytes >= HUGE_PAGE_BYTES as u64 {
-            HUGE_PAGE_BYTES as u64
-        } else {
-            ALIGNMENT_BYTES
-        };
+        let alignment =
+            if bytes >= HUGE_PAGE_BYTES as u64 { HUGE_PAGE_BYTES as u64 } else { ALIGNMENT_BYTES };
         // With the allocator's own alignment, `alloc_zeroed` does not touch fresh pages; for a larger
         // alignment the standard library would write zeros.
         let padded = bytes
@@ -117,11 +103,7 @@ impl CpuMemory {
         let first = (base as u64).next_multiple_of(alignment);
         let pointer = std::ptr::with_exposed_provenance_mut(first as usize);
         prefer_huge_pages(pointer, bytes as usize);
-        let allocation = Allocation {
-            bytes,
-            base,
-            layout,
-        };
+        let allocation = Allocation { bytes, base, layout };
         allocations.space_mut(space).insert(first, allocation);
         allocations.used_bytes += bytes;
         Ok(first)
@@ -130,9 +112,7 @@ impl CpuMemory {
     /// Frees an allocation; the caller guarantees that no work uses it.
     pub(super) fn free(&self, operation: Operation, address: Address) -> Result<()> {
         let mut allocations = self.write();
-        let Some(allocation) = allocations
-            .space_mut(address.space())
-            .remove(&address.value())
+        let Some(allocation) = allocations.space_mut(address.space()).remove(&address.value())
         else {
             return Err(BackendError::UnknownAddress { operation, address });
         };
@@ -145,11 +125,7 @@ impl CpuMemory {
 
     /// Refuses an address that is not the start of an allocation.
     pub(super) fn check_start(&self, operation: Operation, address: Address) -> Result<()> {
-        match self
-            .read()
-            .space(address.space())
-            .contains_key(&address.value())
-        {
+        match self.read().space(address.space()).contains_key(&address.value()) {
             true => Ok(()),
             false => Err(BackendError::UnknownAddress { operation, address }),
         }
@@ -171,16 +147,9 @@ impl CpuMemory {
         }
         let available = allocation.bytes - inside;
         if bytes > available {
-            return Err(BackendError::OutOfBounds {
-                operation,
-                address,
-                bytes,
-                available,
-            });
+            return Err(BackendError::OutOfBounds { operation, address, bytes, available });
         }
-        Ok(std::ptr::with_exposed_provenance_mut(
-            address.value() as usize
-        ))
+        Ok(std::ptr::with_exposed_provenance_mut(address.value() as usize))
     }
 
     /// A copy of the current bytes; does not wait for queued work.
@@ -195,10 +164,7 @@ impl CpuMemory {
 
 impl Drop for CpuMemory {
     fn drop(&mut self) {
-        let allocations = self
-            .allocations
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let allocations = self.allocations.get_mut().unwrap_or_else(PoisonError::into_inner);
         let device = std::mem::take(&mut allocations.device);
         let host = std::mem::take(&mut allocations.host);
         for allocation in device.into_values().chain(host.into_values()) {
@@ -213,15 +179,9 @@ impl Drop for CpuMemory {
 #[cfg(unix)]
 pub(super) fn physical_bytes() -> Option<u64> {
     // SAFETY: both calls only read system values.
-    let (pages, page) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    u64::try_from(pages)
-        .ok()?
-        .checked_mul(u64::try_from(page).ok()?)
+    let (pages, page) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).ok()?.checked_mul(u64::try_from(page).ok()?)
 }
 
 #[cfg(not(unix))]

@@ -30,18 +30,13 @@ impl Shared {
 
     pub fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiters += 1;
-        let mut state = self
-            .changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.waiters -= 1;
         state
     }
 
     pub fn wait_for_work<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.work
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes waiting threads and workers, if any can make progress: waking a thread is expensive.

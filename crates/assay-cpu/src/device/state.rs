@@ -85,9 +85,7 @@ impl State {
         let streams = if branches > 1 { branches } else { 0 };
         let stored = StoredGraph {
             graph: Arc::new(graph),
-            branch_streams: (0..streams)
-                .map(|_| self.streams.create_internal_stream())
-                .collect(),
+            branch_streams: (0..streams).map(|_| self.streams.create_internal_stream()).collect(),
         };
         self.graphs.insert(id, stored);
         Ok((id, branches))

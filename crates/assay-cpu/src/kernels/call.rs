@@ -63,10 +63,7 @@ pub(super) struct Call<'a> {
 }
 
 pub(super) fn launch_error(message: String) -> BackendError {
-    BackendError::Driver {
-        operation: Operation::Launch,
-        message,
-    }
+    BackendError::Driver { operation: Operation::Launch, message }
 }
 
 fn call_error(error: CallError) -> BackendError {
@@ -85,11 +82,7 @@ impl<'a> Call<'a> {
         runs: bool,
     ) -> Result<Self> {
         let arguments = Arguments::new(signature, launch.arguments()).map_err(call_error)?;
-        let call = Call {
-            arguments,
-            launch,
-            runs,
-        };
+        let call = Call { arguments, launch, runs };
         call.check_overlap()?;
         Ok(call)
     }
@@ -107,19 +100,13 @@ impl<'a> Call<'a> {
         got: impl fmt::Display,
     ) -> BackendError {
         let operation = self.arguments.signature().name;
-        launch_error(format!(
-            "{operation}: expected {argument} {expected}, got {got}"
-        ))
+        launch_error(format!("{operation}: expected {argument} {expected}, got {got}"))
     }
 
     /// Refuses written operands that overlap others.
     fn check_overlap(&self) -> Result<()> {
         let rules = self.arguments.signature().operands;
-        for (index, rule) in rules
-            .iter()
-            .enumerate()
-            .filter(|(_, rule)| rule.access.writes())
-        {
+        for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.access.writes()) {
             let Some(written) = self.arguments.operand_at(index).map_err(call_error)? else {
                 continue;
             };
@@ -162,8 +149,7 @@ impl<'a> Call<'a> {
     }
 
     fn required(&self, name: &str) -> Result<Operand> {
-        self.operand(name)?
-            .ok_or_else(|| self.error("operand", name, "none"))
+        self.operand(name)?.ok_or_else(|| self.error("operand", name, "none"))
     }
 
     /// An operand's element format.
@@ -218,36 +204,23 @@ impl<'a> Call<'a> {
     }
 
     fn raw<T>(&self, name: &str, operand: Operand, shape: &[usize]) -> Result<Span<'a, T>> {
-        let elements = shape
-            .iter()
-            .try_fold(1_usize, |count, extent| count.checked_mul(*extent));
+        let elements = shape.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
         let bytes = elements.and_then(|count| count.checked_mul(size_of::<T>()));
         let (Some(count), Some(bytes)) = (elements, bytes) else {
             return Err(self.error(name, "in memory", format_args!("shape {shape:?}")));
         };
         if count == 0 {
-            return Ok(Span {
-                first: std::ptr::dangling_mut(),
-                count,
-                memory: PhantomData,
-            });
+            return Ok(Span { first: std::ptr::dangling_mut(), count, memory: PhantomData });
         }
         if bytes as u64 > operand.bytes {
             let expected = format_args!("of shape {shape:?}, {bytes} bytes");
             return Err(self.error(name, expected, format_args!("{} bytes", operand.bytes)));
         }
-        let first = self
-            .launch
-            .pointer(operand.pointer, bytes as u64)?
-            .cast::<T>();
+        let first = self.launch.pointer(operand.pointer, bytes as u64)?.cast::<T>();
         if !first.is_aligned() {
             return Err(self.error(name, "aligned to its elements", "an odd address"));
         }
-        Ok(Span {
-            first,
-            count,
-            memory: PhantomData,
-        })
+        Ok(Span { first, count, memory: PhantomData })
     }
 }
 

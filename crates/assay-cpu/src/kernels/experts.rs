@@ -19,11 +19,8 @@ thread_local! {
 }
 
 pub(super) fn route(context: Context, call: &Call<'_>) -> Result<()> {
-    let (rows, experts, top_k) = (
-        call.size("rows")?,
-        call.size("experts_count")?,
-        call.size("top_k")?,
-    );
+    let (rows, experts, top_k) =
+        (call.size("rows")?, call.size("experts_count")?, call.size("top_k")?);
     let routing = Routing {
         experts,
         top_k,
@@ -122,17 +119,10 @@ pub(super) fn grouped_linear(context: Context, call: &Call<'_>) -> Result<()> {
         return Ok(());
     }
     // SAFETY: the kernel runs, and operands do not overlap.
-    let (x, bias, experts, out) = unsafe {
-        (
-            x.read(),
-            bias.map(|bias| bias.read()),
-            experts.read(),
-            out.write(),
-        )
-    };
-    if let Some(wrong) = experts
-        .iter()
-        .find(|one| **one != NO_EXPERT && !(0..count).contains(&(**one as usize)))
+    let (x, bias, experts, out) =
+        unsafe { (x.read(), bias.map(|bias| bias.read()), experts.read(), out.write()) };
+    if let Some(wrong) =
+        experts.iter().find(|one| **one != NO_EXPERT && !(0..count).contains(&(**one as usize)))
     {
         let expected = format_args!("{NO_EXPERT} or from 0 to below {count}");
         return Err(call.error("experts", expected, wrong));
@@ -211,9 +201,7 @@ impl Group<'_> {
                 let rows = assignments.len();
                 products.resize(rows * self.outputs, 0.0);
                 let epilogue = Epilogue {
-                    bias: self
-                        .bias
-                        .map(|bias| &bias[expert * self.outputs..][..self.outputs]),
+                    bias: self.bias.map(|bias| &bias[expert * self.outputs..][..self.outputs]),
                     activation: self.activation,
                     residual: None,
                 };

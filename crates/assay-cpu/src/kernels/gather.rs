@@ -13,30 +13,20 @@ fn resolve_pending(call: &Call<'_>, ids: &[i32], sampled: &[i32]) -> Result<Vec<
             let index = -2 - i64::from(id);
             let found = usize::try_from(index).ok().and_then(|at| sampled.get(at));
             let expected = format_args!("among the {} sampled tokens", sampled.len());
-            found
-                .copied()
-                .ok_or_else(|| call.error("ids", expected, index))
+            found.copied().ok_or_else(|| call.error("ids", expected, index))
         }
     };
     ids.iter().map(|id| one(*id)).collect()
 }
 
 pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
-    let (count, rows, columns) = (
-        call.size("count")?,
-        call.size("rows")?,
-        call.size("columns")?,
-    );
+    let (count, rows, columns) = (call.size("count")?, call.size("rows")?, call.size("columns")?);
     let ids = call.span::<i32>("ids", &[count])?;
     let sampled = call.all::<i32>("sampled_tokens")?;
     let out = call.span::<f32>("out", &[count, columns])?;
     // SAFETY: read while the kernel runs only, and operands do not overlap.
     let ids = || unsafe {
-        resolve_pending(
-            call,
-            ids.read(),
-            sampled.as_ref().map_or(&[], |all| all.read()),
-        )
+        resolve_pending(call, ids.read(), sampled.as_ref().map_or(&[], |all| all.read()))
     };
     if block_format(call.format("table")?).is_some() {
         let table = PackedSpan::new(call, "table", rows, columns)?;
@@ -59,11 +49,8 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
 }
 
 pub(super) fn gather_rows(context: Context, call: &Call<'_>) -> Result<()> {
-    let (count, rows, columns) = (
-        call.size("count")?,
-        call.size("source_rows")?,
-        call.size("columns")?,
-    );
+    let (count, rows, columns) =
+        (call.size("count")?, call.size("source_rows")?, call.size("columns")?);
     let x = call.span::<f32>("x", &[rows, columns])?;
     let numbers = call.span::<i32>("rows", &[count])?;
     let out = call.span::<f32>("out", &[count, columns])?;

@@ -25,11 +25,7 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
         inputs: call.size("inputs")?,
         outputs: call.size("outputs")?,
     };
-    let LinearShape {
-        rows,
-        inputs,
-        outputs,
-    } = shape;
+    let LinearShape { rows, inputs, outputs } = shape;
     let activation = activation(call)?;
     let gated = activation.is_gated();
     if gated && !outputs.is_multiple_of(2) {
@@ -78,11 +74,7 @@ struct LinearCall<'c, 'a> {
 
 impl<'c, 'a> LinearCall<'c, 'a> {
     fn new(call: &'c Call<'a>, shape: LinearShape, activation: Activation) -> Result<Self> {
-        let LinearShape {
-            rows,
-            inputs,
-            outputs,
-        } = shape;
+        let LinearShape { rows, inputs, outputs } = shape;
         let residual = call.optional::<f32>("residual", &[rows, outputs])?;
         if activation.is_gated() && residual.is_some() {
             return Err(call.error("a gated activation", "without a residual", "one"));
@@ -97,11 +89,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
             call,
             shape,
             // A gated activation is applied to the whole result.
-            activation: if activation.is_gated() {
-                Activation::None
-            } else {
-                activation
-            },
+            activation: if activation.is_gated() { Activation::None } else { activation },
             batch_invariant: call.flag("batch_invariant")?,
             bias: call.optional::<f32>("bias", &[outputs])?,
             residual,
@@ -111,11 +99,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
     /// Only called while the kernel runs.
     fn run(&self, context: Context, x: &[f32], out: &mut [f32]) -> Result<()> {
         let (call, shape) = (self.call, self.shape);
-        let LinearShape {
-            rows,
-            inputs,
-            outputs,
-        } = shape;
+        let LinearShape { rows, inputs, outputs } = shape;
         // SAFETY: the kernel runs, and operands do not overlap.
         let epilogue = unsafe {
             Epilogue {
@@ -128,15 +112,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
             let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
             // SAFETY: as above.
             let weights = unsafe { weights.read()? };
-            return packed_linear(
-                context,
-                weights,
-                x,
-                rows,
-                epilogue,
-                self.batch_invariant,
-                out,
-            );
+            return packed_linear(context, weights, x, rows, epilogue, self.batch_invariant, out);
         }
         for_element!(call, "weights", T => {
             let weights = call.span::<T>("weights", &[outputs, inputs])?;
@@ -158,11 +134,7 @@ pub(super) fn packed_linear(
     batch_invariant: bool,
     out: &mut [f32],
 ) -> Result<()> {
-    if !batch_invariant
-        && weights
-            .linear_amx(context, x, rows, epilogue, out)
-            .map_err(op_error)?
-    {
+    if !batch_invariant && weights.linear_amx(context, x, rows, epilogue, out).map_err(op_error)? {
         return Ok(());
     }
     QUANTIZED.with_borrow_mut(|quantized| {

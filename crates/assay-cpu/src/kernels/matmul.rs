@@ -32,9 +32,7 @@ impl Extents {
             along(self.rows, self.row_stride),
             along(self.columns, self.column_stride),
         ];
-        let sum = parts
-            .into_iter()
-            .try_fold(1_usize, |sum, part| sum.checked_add(part?));
+        let sum = parts.into_iter().try_fold(1_usize, |sum, part| sum.checked_add(part?));
         sum.ok_or_else(|| call.error(name, "in memory", "strides beyond all addresses"))
     }
 
@@ -57,12 +55,7 @@ thread_local! {
 }
 
 pub(super) fn matmul(context: Context, call: &Call<'_>) -> Result<()> {
-    let (batch, m, k, n) = (
-        call.size("batch")?,
-        call.size("m")?,
-        call.size("k")?,
-        call.size("n")?,
-    );
+    let (batch, m, k, n) = (call.size("batch")?, call.size("m")?, call.size("k")?, call.size("n")?);
     let a = Extents {
         batch,
         rows: m,
@@ -124,24 +117,12 @@ fn multiply<A: Element, B: Element>(
         let (left, right) = (a.matrix(left, index), b.matrix(right, index));
         let as_linear = rows_in_order && columns_in_order && m * k * n > 0;
         if as_linear && !ops::amx_matmul_applies(context, &left, &right) {
-            let shape = LinearShape {
-                rows: m,
-                inputs: k,
-                outputs: n,
-            };
+            let shape = LinearShape { rows: m, inputs: k, outputs: n };
             let right = &right.data[..n * k];
             F32_LEFT.with_borrow_mut(|buffer| {
                 buffer.clear();
                 buffer.extend(left.data[..m * k].iter().map(|&value| value.into()));
-                ops::linear(
-                    context,
-                    buffer,
-                    right,
-                    shape,
-                    Epilogue::default(),
-                    false,
-                    out,
-                )
+                ops::linear(context, buffer, right, shape, Epilogue::default(), false, out)
             })?;
         } else {
             ops::matmul(context, left, right, out)?;

@@ -84,8 +84,7 @@ fn body(signature: &Signature) -> Body {
 /// Registers every operation; returns the kernels in the order of the table.
 pub fn register(device: &CpuDevice) -> Vec<KernelId> {
     let rows = TABLE.iter();
-    rows.map(|signature| device.register_kernel(kernel(signature, body(signature))))
-        .collect()
+    rows.map(|signature| device.register_kernel(kernel(signature, body(signature)))).collect()
 }
 
 fn kernel(signature: &'static Signature, body: Body) -> CpuKernel {

@@ -16,12 +16,7 @@ pub(super) fn rms_norm(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, weight, residual, out) = unsafe {
-        (
-            x.read(),
-            weight.read(),
-            residual.map(|residual| residual.write()),
-            out.write(),
-        )
+        (x.read(), weight.read(), residual.map(|residual| residual.write()), out.write())
     };
     match residual {
         Some(residual) => ops::add_rms_norm(context, x, residual, weight, epsilon, out),

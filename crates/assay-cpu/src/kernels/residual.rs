@@ -27,14 +27,8 @@ pub(super) fn add_residual(context: Context, call: &Call<'_>) -> Result<()> {
         return Ok(());
     }
     // SAFETY: the kernel runs, and operands do not overlap.
-    let (x, weight, residual, out) = unsafe {
-        (
-            x.read(),
-            weight.map(|weight| weight.read()),
-            residual.read(),
-            out.write(),
-        )
-    };
+    let (x, weight, residual, out) =
+        unsafe { (x.read(), weight.map(|weight| weight.read()), residual.read(), out.write()) };
     let norm = weight.map(|weight| (weight, epsilon));
     ops::add_residual(context, x, norm, residual, factor, out).map_err(op_error)
 }

@@ -12,11 +12,7 @@ pub(super) fn layout(call: &Call<'_>) -> Result<RopeLayout> {
 }
 
 pub(super) fn rope(context: Context, call: &Call<'_>) -> Result<()> {
-    let (rows, heads, head_dim) = (
-        call.size("rows")?,
-        call.size("heads")?,
-        call.size("head_dim")?,
-    );
+    let (rows, heads, head_dim) = (call.size("rows")?, call.size("heads")?, call.size("head_dim")?);
     let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
     let layout = layout(call)?;
     let x = call.span::<f32>("x", &[rows, heads, head_dim])?;
@@ -29,11 +25,7 @@ pub(super) fn rope(context: Context, call: &Call<'_>) -> Result<()> {
     // SAFETY: the kernel runs, and operands do not overlap.
     let (x, position, table, out) =
         unsafe { (x.read(), position.read(), table.read(), out.write()) };
-    let rotary = Rotary {
-        table,
-        rotary_dim,
-        layout,
-    };
+    let rotary = Rotary { table, rotary_dim, layout };
     ops::rope(context, x, position, rotary, heads, head_dim, out).map_err(op_error)
 }
 

@@ -38,12 +38,8 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
         )
     };
     // SAFETY: the same.
-    let (seeds_i32, seeds_i64) = unsafe {
-        (
-            seeds_i32.map(|seeds| seeds.read()),
-            seeds_i64.map(|seeds| seeds.read()),
-        )
-    };
+    let (seeds_i32, seeds_i64) =
+        unsafe { (seeds_i32.map(|seeds| seeds.read()), seeds_i64.map(|seeds| seeds.read())) };
     let seed = |row: usize| match (seeds_i32, seeds_i64) {
         (Some(seeds), _) => i64::from(seeds[row]) as u64,
         (None, Some(seeds)) => seeds[row] as u64,
@@ -86,9 +82,7 @@ pub(super) fn sample(context: Context, call: &Call<'_>) -> Result<()> {
             }
         }
     });
-    let first_error = first_error
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let first_error = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
     first_error.map_or(Ok(()), Err)
 }
 

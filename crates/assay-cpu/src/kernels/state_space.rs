@@ -100,13 +100,7 @@ pub(super) fn selective_scan(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     unsafe {
-        let step = StepSize {
-            a_log: a_log.read(),
-            d: d.read(),
-            bias: bias.read(),
-            least,
-            most,
-        };
+        let step = StepSize { a_log: a_log.read(), d: d.read(), bias: bias.read(), least, most };
         ops::selective_scan(
             context,
             shape,

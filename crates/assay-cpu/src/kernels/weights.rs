@@ -66,17 +66,8 @@ pub fn pack_weights(
     let operation = "pack weights";
     let bytes = weights_bytes(format, outputs, inputs)?;
     check_length(operation, "out", out.len(), &[bytes])?;
-    let needed = if format == ElementFormat::Int8 {
-        outputs * 4
-    } else {
-        0
-    };
-    check_length(
-        operation,
-        "scales",
-        scales.map_or(0, <[u8]>::len),
-        &[needed],
-    )?;
+    let needed = if format == ElementFormat::Int8 { outputs * 4 } else { 0 };
+    check_length(operation, "scales", scales.map_or(0, <[u8]>::len), &[needed])?;
     if dense_bytes(format).is_some() {
         check_length(operation, "source", source.len(), &[bytes])?;
         out.copy_from_slice(source);
@@ -104,12 +95,7 @@ fn view<'a>(
     let (panels, scale_bytes) = bytes.split_at(packed_bytes(blocks, outputs, inputs)?);
     // SAFETY: any four bytes are a valid `f32`; unaligned bytes are excluded.
     let (before, scales, after) = unsafe { scale_bytes.align_to::<f32>() };
-    check_length(
-        "pack weights",
-        "aligned scales",
-        before.len() + after.len(),
-        &[0],
-    )?;
+    check_length("pack weights", "aligned scales", before.len() + after.len(), &[0])?;
     let scales = (format == ElementFormat::Int8).then_some(scales);
     PackedView::new(blocks, panels, scales, outputs, inputs)
 }
@@ -161,12 +147,7 @@ impl<'a> PackedSpan<'a> {
     pub fn new(call: &Call<'a>, name: &str, outputs: usize, inputs: usize) -> Result<Self> {
         let format = call.format(name)?;
         let bytes = weights_bytes(format, outputs, inputs).map_err(op_error)?;
-        Ok(PackedSpan {
-            format,
-            outputs,
-            inputs,
-            bytes: call.bytes(name, bytes)?,
-        })
+        Ok(PackedSpan { format, outputs, inputs, bytes: call.bytes(name, bytes)? })
     }
 
     /// The weights of several experts, one below the other. Panels of sixteen rows must not mix experts.

@@ -66,13 +66,7 @@ pub(super) fn activate_in_place<V: Vector>(v: V, activation: Activation, out: &m
 /// Refuses an activation that is not elementwise.
 pub(super) fn check_elementwise(operation: &'static str, activation: Activation) -> Result<()> {
     let elementwise = !activation.is_gated();
-    check_value(
-        operation,
-        "activation",
-        elementwise,
-        "an elementwise one",
-        activation,
-    )
+    check_value(operation, "activation", elementwise, "an elementwise one", activation)
 }
 
 /// Elements per task at least: enough to amortize waking a thread.
@@ -130,24 +124,22 @@ pub fn gate(
     check_length("gate", "gate_up", gate_up.len(), &[rows, 2, columns])?;
     check_length("gate", "out", out.len(), &[rows, columns])?;
     let out = DisjointSlice::new(out);
-    context
-        .threads
-        .parallel_for(rows * columns, GRAIN, &|range| {
-            let mut start = range.start;
-            while start < range.end {
-                let (row, column) = (start / columns, start % columns);
-                let count = (range.end - start).min(columns - column);
-                let gate = row * 2 * columns + column;
-                context.level.run(Gate {
-                    activation,
-                    gate: &gate_up[gate..gate + count],
-                    up: &gate_up[gate + columns..gate + columns + count],
-                    // SAFETY: ranges do not overlap.
-                    out: unsafe { out.slice_mut(start..start + count) },
-                });
-                start += count;
-            }
-        });
+    context.threads.parallel_for(rows * columns, GRAIN, &|range| {
+        let mut start = range.start;
+        while start < range.end {
+            let (row, column) = (start / columns, start % columns);
+            let count = (range.end - start).min(columns - column);
+            let gate = row * 2 * columns + column;
+            context.level.run(Gate {
+                activation,
+                gate: &gate_up[gate..gate + count],
+                up: &gate_up[gate + columns..gate + columns + count],
+                // SAFETY: ranges do not overlap.
+                out: unsafe { out.slice_mut(start..start + count) },
+            });
+            start += count;
+        }
+    });
     Ok(())
 }
 
@@ -169,10 +161,7 @@ impl Kernel for Gate<'_> {
         for (out, (gate, up)) in out.iter_mut().zip(gate.iter().zip(up)) {
             v.store(gated(v, self.activation, v.load(gate), v.load(up)), out);
         }
-        let (gate, up) = (
-            load_partial(v, gate_rest, 0.0),
-            load_partial(v, up_rest, 0.0),
-        );
+        let (gate, up) = (load_partial(v, gate_rest, 0.0), load_partial(v, up_rest, 0.0));
         store_partial(v, gated(v, self.activation, gate, up), out_rest);
     }
 }

@@ -63,16 +63,8 @@ impl From<E4m3> for f32 {
         // A bias of 127 instead of 7; where the exponent is zero, the implicit one is taken back.
         let normal = f32::from_bits(magnitude + (120 << 23));
         let subnormal = f32::from_bits(magnitude + (121 << 23)) - power_of_two(-6);
-        let size = if value.0 & 0x78 == 0 {
-            subnormal
-        } else {
-            normal
-        };
-        let size = if value.0 & 0x7f == E4M3_NAN {
-            f32::NAN
-        } else {
-            size
-        };
+        let size = if value.0 & 0x78 == 0 { subnormal } else { normal };
+        let size = if value.0 & 0x7f == E4M3_NAN { f32::NAN } else { size };
         f32::from_bits(size.to_bits() | (u32::from(value.0 & 0x80) << 24))
     }
 }

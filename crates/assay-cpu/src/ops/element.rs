@@ -85,15 +85,13 @@ impl Load for F16 {
 /// Writes `f32` values as another element type, rounded to nearest.
 pub(crate) fn convert_from_f32<T: Load>(context: Context, values: &[f32], out: &mut [T]) {
     let out = DisjointSlice::new(out);
-    context
-        .threads
-        .parallel_for(values.len(), 16_384, &|range| {
-            context.level.run(ConvertFromF32 {
-                values: &values[range.clone()],
-                // SAFETY: ranges do not overlap.
-                out: unsafe { out.slice_mut(range) },
-            });
+    context.threads.parallel_for(values.len(), 16_384, &|range| {
+        context.level.run(ConvertFromF32 {
+            values: &values[range.clone()],
+            // SAFETY: ranges do not overlap.
+            out: unsafe { out.slice_mut(range) },
         });
+    });
 }
 
 struct ConvertFromF32<'a, T> {

@@ -69,13 +69,9 @@ impl Routing {
     ) {
         let mut scores = logits.to_vec();
         match self.scoring {
-            Scoring::Sigmoid => scores
-                .iter_mut()
-                .for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
+            Scoring::Sigmoid => scores.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
             Scoring::Softmax => {
-                let most = logits
-                    .iter()
-                    .fold(f32::NEG_INFINITY, |most, x| most.max(*x));
+                let most = logits.iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
                 scores.iter_mut().for_each(|x| *x = (*x - most).exp());
                 let sum: f32 = scores.iter().sum();
                 scores.iter_mut().for_each(|x| *x /= sum);
@@ -84,10 +80,7 @@ impl Routing {
         // The bias takes part in the choice only.
         let mut ranks = scores.clone();
         if let Some(bias) = bias {
-            ranks
-                .iter_mut()
-                .zip(bias)
-                .for_each(|(rank, bias)| *rank += bias);
+            ranks.iter_mut().zip(bias).for_each(|(rank, bias)| *rank += bias);
         }
         if self.groups > 1 {
             self.mask_groups(&mut ranks);
@@ -104,21 +97,14 @@ impl Routing {
             (*chosen, *weight) = (best as i32, scores[best]);
             sum += scores[best];
         }
-        let factor = if self.normalize {
-            self.factor / sum
-        } else {
-            self.factor
-        };
+        let factor = if self.normalize { self.factor / sum } else { self.factor };
         weights.iter_mut().for_each(|weight| *weight *= factor);
     }
 
     /// Excludes the experts of all but the best groups.
     fn mask_groups(&self, ranks: &mut [f32]) {
         let size = self.experts / self.groups;
-        let mut groups: Vec<f32> = ranks
-            .chunks_exact(size)
-            .map(|group| self.rank(group))
-            .collect();
+        let mut groups: Vec<f32> = ranks.chunks_exact(size).map(|group| self.rank(group)).collect();
         let mut kept = vec![false; self.groups];
         for _ in 0..self.top_groups {
             let best = largest_index(&groups);

@@ -14,13 +14,7 @@ pub fn rms_norm(
     epsilon: f32,
     out: &mut [f32],
 ) -> Result<()> {
-    let norm = Norm {
-        operation: "rms_norm",
-        weight,
-        bias: None,
-        epsilon,
-        centered: false,
-    };
+    let norm = Norm { operation: "rms_norm", weight, bias: None, epsilon, centered: false };
     norm.run(context, x, None, out)
 }
 
@@ -33,13 +27,7 @@ pub fn add_rms_norm(
     epsilon: f32,
     out: &mut [f32],
 ) -> Result<()> {
-    let norm = Norm {
-        operation: "add_rms_norm",
-        weight,
-        bias: None,
-        epsilon,
-        centered: false,
-    };
+    let norm = Norm { operation: "add_rms_norm", weight, bias: None, epsilon, centered: false };
     norm.run(context, x, Some(residual), out)
 }
 
@@ -52,13 +40,7 @@ pub fn layer_norm(
     epsilon: f32,
     out: &mut [f32],
 ) -> Result<()> {
-    let norm = Norm {
-        operation: "layer_norm",
-        weight,
-        bias,
-        epsilon,
-        centered: true,
-    };
+    let norm = Norm { operation: "layer_norm", weight, bias, epsilon, centered: true };
     norm.run(context, x, None, out)
 }
 
@@ -73,13 +55,7 @@ pub fn add_layer_norm(
     epsilon: f32,
     out: &mut [f32],
 ) -> Result<()> {
-    let norm = Norm {
-        operation: "add_layer_norm",
-        weight,
-        bias,
-        epsilon,
-        centered: true,
-    };
+    let norm = Norm { operation: "add_layer_norm", weight, bias, epsilon, centered: true };
     norm.run(context, x, Some(residual), out)
 }
 
@@ -124,12 +100,7 @@ impl Norm<'_> {
                         residual.as_ref().map(|all| all.slice_mut(range.clone())),
                     )
                 };
-                context.level.run(Row {
-                    norm: self,
-                    x: &x[range],
-                    residual,
-                    out,
-                });
+                context.level.run(Row { norm: self, x: &x[range], residual, out });
             }
         });
         Ok(())
@@ -161,9 +132,7 @@ impl Kernel for Row<'_> {
         }
         let square = element::dot(v, out, out) / count;
         let factor = 1.0 / (square + self.norm.epsilon).sqrt();
-        each(v, out, self.norm.weight, |v, x, weight| {
-            v.mul(v.mul(x, v.splat(factor)), weight)
-        });
+        each(v, out, self.norm.weight, |v, x, weight| v.mul(v.mul(x, v.splat(factor)), weight));
         if let Some(bias) = self.norm.bias {
             each(v, out, bias, |v, x, bias| v.add(x, bias));
         }
@@ -192,10 +161,6 @@ fn each<V: Vector>(v: V, row: &mut [f32], other: &[f32], f: impl Fn(V, V::F, V::
         };
         v.store(f(v, v.load(lanes), other_lanes), lanes);
     }
-    let last = f(
-        v,
-        load_partial(v, rest, 0.0),
-        load_partial(v, other_rest, 0.0),
-    );
+    let last = f(v, load_partial(v, rest, 0.0), load_partial(v, other_rest, 0.0));
     store_partial(v, last, rest);
 }

@@ -35,11 +35,7 @@ pub fn penalize(
         check_length(operation, "prompt_mask", prompt.len(), &[rows, columns])?;
     }
     for row in 0..rows {
-        let Penalties {
-            repetition,
-            presence,
-            frequency,
-        } = penalties(row);
+        let Penalties { repetition, presence, frequency } = penalties(row);
         let valid = repetition > 0.0 && repetition.is_finite();
         check_value(operation, "repetition", valid, "above 0", repetition)?;
         let finite = presence.is_finite() && frequency.is_finite();
@@ -47,29 +43,23 @@ pub fn penalize(
         check_value(operation, "presence and frequency", finite, "numbers", got)?;
     }
     let logits = DisjointSlice::new(logits);
-    context
-        .threads
-        .parallel_for(rows * columns, 16_384, &|range| {
-            // SAFETY: ranges do not overlap.
-            let logits = unsafe { logits.slice_mut(range.clone()) };
-            for (logit, at) in logits.iter_mut().zip(range) {
-                let count = counts[at];
-                if count <= 0 && prompt.is_none_or(|prompt| prompt[at] == 0) {
-                    continue;
-                }
-                let Penalties {
-                    repetition,
-                    presence,
-                    frequency,
-                } = penalties(at / columns);
-                *logit = match *logit > 0.0 {
-                    true => *logit / repetition,
-                    false => *logit * repetition,
-                };
-                if count > 0 {
-                    *logit -= presence + frequency * count as f32;
-                }
+    context.threads.parallel_for(rows * columns, 16_384, &|range| {
+        // SAFETY: ranges do not overlap.
+        let logits = unsafe { logits.slice_mut(range.clone()) };
+        for (logit, at) in logits.iter_mut().zip(range) {
+            let count = counts[at];
+            if count <= 0 && prompt.is_none_or(|prompt| prompt[at] == 0) {
+                continue;
             }
-        });
+            let Penalties { repetition, presence, frequency } = penalties(at / columns);
+            *logit = match *logit > 0.0 {
+                true => *logit / repetition,
+                false => *logit * repetition,
+            };
+            if count > 0 {
+                *logit -= presence + frequency * count as f32;
+            }
+        }
+    });
     Ok(())
 }

@@ -84,13 +84,7 @@ pub fn norm_columns(
     check_length(operation, "x", x.len(), &[rows, columns])?;
     let end = first.saturating_add(weight.len());
     let fits = end <= columns && !weight.is_empty();
-    check_value(
-        operation,
-        "columns",
-        fits,
-        format_args!("at least {end}"),
-        columns,
-    )?;
+    check_value(operation, "columns", fits, format_args!("at least {end}"), columns)?;
     let valid = epsilon >= 0.0;
     check_value(operation, "epsilon", valid, "at least 0", epsilon)?;
     let x = DisjointSlice::new(x);

@@ -27,13 +27,7 @@ impl Sampling {
         let got = self.temperature;
         check_value(operation, "temperature", valid, "0 or more", got)?;
         let part = self.top_p > 0.0 && self.top_p <= 1.0;
-        check_value(
-            operation,
-            "top_p",
-            part,
-            "above 0 and at most 1",
-            self.top_p,
-        )?;
+        check_value(operation, "top_p", part, "above 0 and at most 1", self.top_p)?;
         let share = (0.0..=1.0).contains(&self.min_p);
         check_value(operation, "min_p", share, "from 0 to 1", self.min_p)
     }
@@ -117,11 +111,7 @@ pub fn sample(
         return Ok(Some(token));
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        let Scratch {
-            weights,
-            sums,
-            candidates,
-        } = scratch;
+        let Scratch { weights, sums, candidates } = scratch;
         weights.resize(logits.len(), 0.0);
         context.level.run(SoftmaxWeights {
             logits,
@@ -131,11 +121,7 @@ pub fn sample(
         });
         if sampling.min_p > 0.0 {
             for weight in weights.iter_mut() {
-                *weight = if *weight < sampling.min_p {
-                    0.0
-                } else {
-                    *weight
-                };
+                *weight = if *weight < sampling.min_p { 0.0 } else { *weight };
             }
         }
         sums.clear();
@@ -143,10 +129,7 @@ pub fn sample(
         let all: f64 = sums.iter().sum();
         if sampling.top_k > 0 || sampling.top_p < 1.0 {
             select_candidates(weights, all, sampling, candidates);
-            let sum: f64 = candidates
-                .iter()
-                .map(|(weight, _)| f64::from(*weight))
-                .sum();
+            let sum: f64 = candidates.iter().map(|(weight, _)| f64::from(*weight)).sum();
             let index = prefix_reaching(candidates, |before| before > uniform * sum);
             let sampled = candidates.get(index).map(|(_, sampled)| *sampled as usize);
             return Ok(sampled.or(Some(token)));
@@ -214,11 +197,7 @@ fn select_candidates(
     }
     candidates.clear();
     let numbered = weights.iter().zip(0_u32..);
-    candidates.extend(
-        numbered
-            .filter(|(weight, _)| **weight >= floor)
-            .map(|(w, t)| (*w, t)),
-    );
+    candidates.extend(numbered.filter(|(weight, _)| **weight >= floor).map(|(w, t)| (*w, t)));
     if max_candidates < candidates.len() {
         candidates.select_nth_unstable_by(max_candidates - 1, by_probability);
         candidates.truncate(max_candidates);
@@ -226,10 +205,7 @@ fn select_candidates(
     if sampling.top_p < 1.0 {
         let among = match sampling.top_k {
             0 => all,
-            _ => candidates
-                .iter()
-                .map(|(weight, _)| f64::from(*weight))
-                .sum(),
+            _ => candidates.iter().map(|(weight, _)| f64::from(*weight)).sum(),
         };
         let enough = among * f64::from(sampling.top_p);
         let last = prefix_reaching(candidates, |sum| sum >= enough);
@@ -292,17 +268,10 @@ impl Kernel for SoftmaxWeights<'_> {
         let (whole, rest) = self.out.as_chunks_mut::<LANES>();
         let (logits, logits_rest) = self.logits.as_chunks::<LANES>();
         for (out, logits) in whole.iter_mut().zip(logits) {
-            v.store(
-                softmax_weight(v, v.load(logits), self.max, self.inverse_temperature),
-                out,
-            );
+            v.store(softmax_weight(v, v.load(logits), self.max, self.inverse_temperature), out);
         }
         let last = load_partial(v, logits_rest, f32::NEG_INFINITY);
-        store_partial(
-            v,
-            softmax_weight(v, last, self.max, self.inverse_temperature),
-            rest,
-        );
+        store_partial(v, softmax_weight(v, last, self.max, self.inverse_temperature), rest);
     }
 }
 

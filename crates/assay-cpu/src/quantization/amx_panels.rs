@@ -20,11 +20,7 @@ pub(super) struct AmxPanels<'a, P> {
 
 impl<'a, P> AmxPanels<'a, P> {
     pub fn new(panels: &'a [u8], inputs: usize) -> Self {
-        AmxPanels {
-            panels,
-            inputs,
-            format: PhantomData,
-        }
+        AmxPanels { panels, inputs, format: PhantomData }
     }
 }
 

@@ -40,9 +40,7 @@ impl BlockFormat {
 
     /// The block format that an element format is, if the CPU has kernels for it.
     pub fn of(format: ElementFormat) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|block| block.element_format() == format)
+        Self::ALL.into_iter().find(|block| block.element_format() == format)
     }
 
     /// The format's row in the table of all formats.
@@ -134,35 +132,25 @@ pub fn dequantize(
 fn quantize_all<B: Block>(context: Context, values: &[f32], out: &mut [u8]) {
     let count = values.len() / B::VALUES;
     let out = DisjointSlice::new(out);
-    context
-        .threads
-        .parallel_for(count, MIN_BLOCKS_PER_TASK, &|blocks| {
-            let values = &values[blocks.start * B::VALUES..blocks.end * B::VALUES];
-            // SAFETY: ranges of blocks do not overlap.
-            let out = unsafe { out.slice_mut(blocks.start * B::BYTES..blocks.end * B::BYTES) };
-            for (values, block) in values
-                .chunks_exact(B::VALUES)
-                .zip(out.chunks_exact_mut(B::BYTES))
-            {
-                B::quantize(values, block);
-            }
-        });
+    context.threads.parallel_for(count, MIN_BLOCKS_PER_TASK, &|blocks| {
+        let values = &values[blocks.start * B::VALUES..blocks.end * B::VALUES];
+        // SAFETY: ranges of blocks do not overlap.
+        let out = unsafe { out.slice_mut(blocks.start * B::BYTES..blocks.end * B::BYTES) };
+        for (values, block) in values.chunks_exact(B::VALUES).zip(out.chunks_exact_mut(B::BYTES)) {
+            B::quantize(values, block);
+        }
+    });
 }
 
 fn dequantize_all<B: Block>(context: Context, blocks: &[u8], out: &mut [f32]) {
     let count = out.len() / B::VALUES;
     let out = DisjointSlice::new(out);
-    context
-        .threads
-        .parallel_for(count, MIN_BLOCKS_PER_TASK, &|range| {
-            let blocks = &blocks[range.start * B::BYTES..range.end * B::BYTES];
-            // SAFETY: ranges of blocks do not overlap.
-            let out = unsafe { out.slice_mut(range.start * B::VALUES..range.end * B::VALUES) };
-            for (block, values) in blocks
-                .chunks_exact(B::BYTES)
-                .zip(out.chunks_exact_mut(B::VALUES))
-            {
-                B::dequantize(block, values);
-            }
-        });
+    context.threads.parallel_for(count, MIN_BLOCKS_PER_TASK, &|range| {
+        let blocks = &blocks[range.start * B::BYTES..range.end * B::BYTES];
+        // SAFETY: ranges of blocks do not overlap.
+        let out = unsafe { out.slice_mut(range.start * B::VALUES..range.end * B::VALUES) };
+        for (block, values) in blocks.chunks_exact(B::BYTES).zip(out.chunks_exact_mut(B::VALUES)) {
+            B::dequantize(block, values);
+        }
+    });
 }

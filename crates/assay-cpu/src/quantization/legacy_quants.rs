@@ -9,9 +9,7 @@ impl Block for Q8_0 {
     const FORMAT: ElementFormat = ElementFormat::Q8_0;
 
     fn quantize(values: &[f32], block: &mut [u8]) {
-        let largest = values
-            .iter()
-            .fold(0.0_f32, |most, value| most.max(value.abs()));
+        let largest = values.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
         let scale = largest / 127.0;
         store_half(block, 0, scale + poison(values));
         let factor = inverse(scale);
@@ -67,9 +65,7 @@ impl Block for Q4_1 {
         store_half(block, 0, scale + poison(values));
         store_half(block, 2, minimum);
         let factor = inverse(scale);
-        store_nibbles(&mut block[4..], |index| {
-            (values[index] - minimum) * factor + 0.5
-        });
+        store_nibbles(&mut block[4..], |index| (values[index] - minimum) * factor + 0.5);
     }
 
     fn dequantize(block: &[u8], values: &mut [f32]) {

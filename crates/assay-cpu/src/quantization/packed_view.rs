@@ -38,13 +38,7 @@ impl<'a> PackedView<'a> {
         if let Some(scales) = row_scales {
             check_length(OPERATION, "scales", scales.len(), &[outputs])?;
         }
-        Ok(PackedView {
-            format,
-            outputs,
-            inputs,
-            panels,
-            row_scales,
-        })
+        Ok(PackedView { format, outputs, inputs, panels, row_scales })
     }
 
     /// Dequantizes one row to `out`.
@@ -125,11 +119,7 @@ impl<'a> PackedView<'a> {
         if rows < MIN_AMX_ROWS || self.inputs == 0 {
             return Ok(false);
         }
-        let finish = TileEpilogue {
-            transposed: false,
-            scales: self.row_scales,
-            epilogue,
-        };
+        let finish = TileEpilogue { transposed: false, scales: self.row_scales, epilogue };
         with_bf16_rows(context, amx, x, self.inputs, |rows| {
             for_panel!(self.format, P => {
                 let columns = AmxPanels::<P>::new(self.panels, self.inputs);

@@ -46,13 +46,7 @@ impl PackedWeights {
     ) -> Result<Self> {
         let mut panels = AlignedBuffer::zeroed(packed_bytes(format, outputs, inputs)?);
         pack_into(context, format, blocks, outputs, inputs, panels.bytes_mut())?;
-        Ok(PackedWeights {
-            format,
-            outputs,
-            inputs,
-            panels,
-            row_scales: None,
-        })
+        Ok(PackedWeights { format, outputs, inputs, panels, row_scales: None })
     }
 
     /// Packs int8 weights with one scale per row.
@@ -115,10 +109,6 @@ impl PackedWeights {
 
 impl std::fmt::Debug for PackedWeights {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "PackedWeights({}, {} x {})",
-            self.format, self.outputs, self.inputs
-        )
+        write!(formatter, "PackedWeights({}, {} x {})", self.format, self.outputs, self.inputs)
     }
 }

@@ -49,10 +49,7 @@ pub fn packed_bytes(format: BlockFormat, outputs: usize, inputs: usize) -> Resul
     let per_row = row_bytes / format.block_bytes();
     let panel = for_panel!(format, P => P::BYTES);
     // A saturated size is refused by the allocator.
-    Ok(outputs
-        .div_ceil(LANES)
-        .saturating_mul(per_row)
-        .saturating_mul(panel))
+    Ok(outputs.div_ceil(LANES).saturating_mul(per_row).saturating_mul(panel))
 }
 
 /// Packs rows of weights into `out`, which has [`packed_bytes`] bytes.
@@ -94,27 +91,24 @@ fn pack_all<P: Panel>(
     let per_row = row_bytes / P::Source::BYTES;
     let panel_bytes = per_row * P::BYTES;
     let out = DisjointSlice::new(packed);
-    context
-        .threads
-        .parallel_for(outputs.div_ceil(LANES), 1, &|panels| {
-            // SAFETY: ranges of panels do not overlap.
-            let out =
-                unsafe { out.slice_mut(panels.start * panel_bytes..panels.end * panel_bytes) };
-            for (index, panel) in panels.zip(out.chunks_exact_mut(panel_bytes.max(1))) {
-                let rows = index * LANES..outputs.min((index + 1) * LANES);
-                if rows.len() < LANES {
-                    // Padding rows of the last panel are zeros with a scale of zero.
-                    panel.fill(0);
-                }
-                for (lane, row) in rows.enumerate() {
-                    let source = &blocks[row * row_bytes..(row + 1) * row_bytes];
-                    let blocks = source.chunks_exact(P::Source::BYTES);
-                    for (source, panel) in blocks.zip(panel.chunks_exact_mut(P::BYTES)) {
-                        P::pack(source, lane, panel);
-                    }
+    context.threads.parallel_for(outputs.div_ceil(LANES), 1, &|panels| {
+        // SAFETY: ranges of panels do not overlap.
+        let out = unsafe { out.slice_mut(panels.start * panel_bytes..panels.end * panel_bytes) };
+        for (index, panel) in panels.zip(out.chunks_exact_mut(panel_bytes.max(1))) {
+            let rows = index * LANES..outputs.min((index + 1) * LANES);
+            if rows.len() < LANES {
+                // Padding rows of the last panel are zeros with a scale of zero.
+                panel.fill(0);
+            }
+            for (lane, row) in rows.enumerate() {
+                let source = &blocks[row * row_bytes..(row + 1) * row_bytes];
+                let blocks = source.chunks_exact(P::Source::BYTES);
+                for (source, panel) in blocks.zip(panel.chunks_exact_mut(P::BYTES)) {
+                    P::pack(source, lane, panel);
                 }
             }
-        });
+        }
+    });
 }
 
 /// Dequantizes one row of packed weights.

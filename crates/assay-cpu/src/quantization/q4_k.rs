@@ -75,9 +75,7 @@ fn fit(values: &[f32], largest: f32) -> (f32, f32) {
 }
 
 fn code(value: f32, scale: f32, minimum: f32, largest: f32) -> f32 {
-    ((value + minimum) * inverse(scale))
-        .round()
-        .clamp(0.0, largest)
+    ((value + minimum) * inverse(scale)).round().clamp(0.0, largest)
 }
 
 fn error(values: &[f32], (scale, minimum): (f32, f32), largest: f32) -> f32 {
@@ -125,18 +123,13 @@ fn quantize_block(
     block.fill(0);
     let scale = store_half(block, 0, max_scale / 63.0 + poison(values));
     let minimum = store_half(block, 2, max_minimum / 63.0);
-    for (sub_block, (fitted, values)) in fitted
-        .iter()
-        .zip(values.chunks_exact(SUB_BLOCK))
-        .enumerate()
+    for (sub_block, (fitted, values)) in
+        fitted.iter().zip(values.chunks_exact(SUB_BLOCK)).enumerate()
     {
         let scale_code = (fitted.0 * inverse(scale)).round().clamp(0.0, 63.0) as u8;
         let minimum_code = (fitted.1 * inverse(minimum)).round().clamp(0.0, 63.0) as u8;
         store_scale_and_minimum(&mut block[4..16], sub_block, scale_code, minimum_code);
-        let (scale, minimum) = (
-            scale * f32::from(scale_code),
-            minimum * f32::from(minimum_code),
-        );
+        let (scale, minimum) = (scale * f32::from(scale_code), minimum * f32::from(minimum_code));
         for (index, value) in values.iter().enumerate() {
             let code = code(*value, scale, minimum, largest) as u8;
             store(block, sub_block * SUB_BLOCK + index, code);
@@ -155,10 +148,8 @@ impl Block for Q5K {
         let (scale, minimum) = (half(block, 0), half(block, 2));
         for (index, value) in values.iter_mut().enumerate() {
             let (scale_code, minimum_code) = scale_and_minimum(&block[4..16], index / SUB_BLOCK);
-            let (scale, minimum) = (
-                scale * f32::from(scale_code),
-                minimum * f32::from(minimum_code),
-            );
+            let (scale, minimum) =
+                (scale * f32::from(scale_code), minimum * f32::from(minimum_code));
             *value = f32::from(Q5K::code(block, index)) * scale - minimum;
         }
     }
@@ -179,10 +170,8 @@ impl Block for Q4K {
         let (packed, codes) = block[4..].split_at(12);
         for (sub_block, values) in values.chunks_exact_mut(SUB_BLOCK).enumerate() {
             let (scale_code, minimum_code) = scale_and_minimum(packed, sub_block);
-            let (scale, minimum) = (
-                scale * f32::from(scale_code),
-                minimum * f32::from(minimum_code),
-            );
+            let (scale, minimum) =
+                (scale * f32::from(scale_code), minimum * f32::from(minimum_code));
             for (value, byte) in values.iter_mut().zip(&codes[sub_block / 2 * SUB_BLOCK..]) {
                 let code = (byte >> (sub_block % 2 * 4)) & 15;
                 *value = f32::from(code) * scale - minimum;

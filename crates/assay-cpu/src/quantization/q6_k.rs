@@ -94,10 +94,8 @@ impl Block for Q6K {
         }
         block.fill(0);
         let scale = store_half(block, Q6K::SCALE, extreme / -128.0 + poison(values));
-        for (sub_block, (fitted, values)) in fitted
-            .iter()
-            .zip(values.chunks_exact(SUB_BLOCK))
-            .enumerate()
+        for (sub_block, (fitted, values)) in
+            fitted.iter().zip(values.chunks_exact(SUB_BLOCK)).enumerate()
         {
             let scale_code = (fitted * inverse(scale)).round().clamp(-128.0, 127.0) as i8;
             Q6K::store_scale_code(block, sub_block, scale_code as u8);

@@ -67,15 +67,13 @@ impl QuantizedActivations {
         self.groups.resize(values.len() / GROUP, Group::default());
         let groups = DisjointSlice::new(&mut self.groups);
         // Ten thousand values amortize waking a thread.
-        context
-            .threads
-            .parallel_for(values.len() / GROUP, 512, &|range| {
-                context.level.run(Quantize {
-                    values: &values[range.start * GROUP..range.end * GROUP],
-                    // SAFETY: ranges of groups do not overlap.
-                    groups: unsafe { groups.slice_mut(range) },
-                });
+        context.threads.parallel_for(values.len() / GROUP, 512, &|range| {
+            context.level.run(Quantize {
+                values: &values[range.start * GROUP..range.end * GROUP],
+                // SAFETY: ranges of groups do not overlap.
+                groups: unsafe { groups.slice_mut(range) },
             });
+        });
         Ok(())
     }
 

@@ -41,10 +41,7 @@ impl Avx2 {
     /// The two 128-bit halves, for horizontal reductions.
     #[inline(always)]
     fn halves(self, value: __m256) -> (__m128, __m128) {
-        with_avx2!((
-            _mm256_castps256_ps128(value),
-            _mm256_extractf128_ps::<1>(value)
-        ))
+        with_avx2!((_mm256_castps256_ps128(value), _mm256_extractf128_ps::<1>(value)))
     }
 
     #[inline(always)]
@@ -57,10 +54,7 @@ impl Avx2 {
     /// Accumulates 16-bit products pairwise in 32 bits.
     #[inline(always)]
     fn add_products(self, sum: __m256i, products: __m256i) -> __m256i {
-        with_avx2!(_mm256_add_epi32(
-            sum,
-            _mm256_madd_epi16(products, _mm256_set1_epi16(1))
-        ))
+        with_avx2!(_mm256_add_epi32(sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1))))
     }
 
     #[inline(always)]
@@ -145,10 +139,7 @@ impl Vector for Avx2 {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        with_avx2!([
-            _mm256_fmadd_ps(a[0], b[0], c[0]),
-            _mm256_fmadd_ps(a[1], b[1], c[1]),
-        ])
+        with_avx2!([_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1]),])
     }
     #[inline(always)]
     fn sum(self, value: Self::F) -> f32 {
@@ -184,20 +175,14 @@ impl Vector for Avx2 {
     fn load_u8(self, from: &[u8; LANES]) -> Self::I {
         with_avx2!({
             let bytes = _mm_loadu_si128(from.as_ptr().cast());
-            [
-                _mm256_cvtepu8_epi32(bytes),
-                _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(bytes)),
-            ]
+            [_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(bytes))]
         })
     }
     #[inline(always)]
     fn load_i8(self, from: &[u8; LANES]) -> Self::I {
         with_avx2!({
             let bytes = _mm_loadu_si128(from.as_ptr().cast());
-            [
-                _mm256_cvtepi8_epi32(bytes),
-                _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes)),
-            ]
+            [_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes))]
         })
     }
     #[inline(always)]
@@ -235,10 +220,8 @@ impl Vector for Avx2 {
     }
     #[inline(always)]
     fn high_nibbles(self, value: Self::B) -> Self::B {
-        let moved = with_avx2!([
-            _mm256_srli_epi16::<4>(value[0]),
-            _mm256_srli_epi16::<4>(value[1]),
-        ]);
+        let moved =
+            with_avx2!([_mm256_srli_epi16::<4>(value[0]), _mm256_srli_epi16::<4>(value[1]),]);
         self.mask(moved, 15)
     }
     #[inline(always)]
@@ -257,10 +240,7 @@ impl Vector for Avx2 {
         let four = self.broadcast_four(activations);
         // 16-bit sums of two products cannot overflow with weights below 128.
         let products = twice!(_mm256_maddubs_epi16, weights, [four, four]);
-        [
-            self.add_products(sum[0], products[0]),
-            self.add_products(sum[1], products[1]),
-        ]
+        [self.add_products(sum[0], products[0]), self.add_products(sum[1], products[1])]
     }
     #[inline(always)]
     fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
@@ -271,9 +251,6 @@ impl Vector for Avx2 {
         let magnitude = twice!(_mm256_abs_epi8, signed);
         let signed_activations = twice!(_mm256_sign_epi8, [four, four], signed);
         let products = twice!(_mm256_maddubs_epi16, magnitude, signed_activations);
-        [
-            self.add_products(sum[0], products[0]),
-            self.add_products(sum[1], products[1]),
-        ]
+        [self.add_products(sum[0], products[0]), self.add_products(sum[1], products[1])]
     }
 }

@@ -108,10 +108,7 @@ impl Vector for Avx512 {
     }
     #[inline(always)]
     fn store_i8(self, value: Self::I, to: &mut [i8; LANES]) {
-        with_avx512!(_mm_storeu_si128(
-            to.as_mut_ptr().cast(),
-            _mm512_cvtepi32_epi8(value)
-        ))
+        with_avx512!(_mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(value)))
     }
     #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Self::I {
@@ -154,10 +151,7 @@ impl Vector for Avx512 {
     }
     #[inline(always)]
     fn high_nibbles(self, value: Self::B) -> Self::B {
-        with_avx512!(_mm512_and_si512(
-            _mm512_srli_epi16::<4>(value),
-            _mm512_set1_epi8(15)
-        ))
+        with_avx512!(_mm512_and_si512(_mm512_srli_epi16::<4>(value), _mm512_set1_epi8(15)))
     }
     #[inline(always)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {

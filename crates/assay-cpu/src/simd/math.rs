@@ -21,15 +21,7 @@ pub(crate) fn exponential<V: Vector>(v: V, x: V::F) -> V::F {
     let r = v.mul_add(whole, v.splat(-0.693_359_4), bounded);
     let r = v.mul_add(whole, v.splat(2.121_944_4e-4), r);
     let mut series = v.splat(1.0 / 5040.0);
-    for coefficient in [
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ] {
+    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         series = v.mul_add(series, r, v.splat(coefficient));
     }
     let most = v.round(v.min(whole, v.splat(127.0)));

@@ -32,12 +32,7 @@ macro_rules! with_neon {
 macro_rules! each {
     ($function:ident, $a:expr) => {{
         let a = $a;
-        with_neon!([
-            $function(a[0]),
-            $function(a[1]),
-            $function(a[2]),
-            $function(a[3])
-        ])
+        with_neon!([$function(a[0]), $function(a[1]), $function(a[2]), $function(a[3])])
     }};
     ($function:ident, $a:expr, $b:expr) => {{
         let (a, b) = ($a, $b);
@@ -117,11 +112,7 @@ impl<const DOT: bool> Vector for Neon<DOT> {
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        if DOT {
-            with_neon!(run_neon_dot(kernel))
-        } else {
-            with_neon!(run_neon(kernel))
-        }
+        if DOT { with_neon!(run_neon_dot(kernel)) } else { with_neon!(run_neon(kernel)) }
     }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

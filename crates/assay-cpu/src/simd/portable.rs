@@ -154,9 +154,7 @@ impl Vector for Portable {
     }
     #[inline(never)]
     fn power_of_two(self, exponent: Self::I) -> Self::F {
-        each(exponent, |exponent| {
-            f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
-        })
+        each(exponent, |exponent| f32::from_bits((exponent.wrapping_add(127) as u32) << 23))
     }
     #[inline(always)]
     fn load_bytes(self, from: &[u8; 64]) -> Self::B {

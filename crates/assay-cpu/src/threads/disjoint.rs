@@ -15,11 +15,7 @@ unsafe impl<T: Send> Sync for DisjointSlice<'_, T> {}
 
 impl<'a, T> DisjointSlice<'a, T> {
     pub fn new(slice: &'a mut [T]) -> Self {
-        DisjointSlice {
-            first: slice.as_mut_ptr(),
-            length: slice.len(),
-            borrow: PhantomData,
-        }
+        DisjointSlice { first: slice.as_mut_ptr(), length: slice.len(), borrow: PhantomData }
     }
 
     /// Prefetches the cache line of an element; any index is allowed.

@@ -112,10 +112,7 @@ impl Shared {
             if self.shutdown.load(Ordering::Acquire) || new_call {
                 break;
             }
-            parked = self
-                .unpark
-                .wait(parked)
-                .unwrap_or_else(PoisonError::into_inner);
+            parked = self.unpark.wait(parked).unwrap_or_else(PoisonError::into_inner);
         }
         *parked -= 1;
     }
@@ -152,12 +149,7 @@ impl ThreadPool {
         };
         // A worker that cannot be started means one core fewer: slower, but correct.
         let workers = (1..count).map_while(|index| start(index).ok()).collect();
-        ThreadPool {
-            shared,
-            calls: Mutex::new(0),
-            workers,
-            process: std::process::id(),
-        }
+        ThreadPool { shared, calls: Mutex::new(0), workers, process: std::process::id() }
     }
 
     /// The process's pool: one thread per available core.
@@ -171,8 +163,7 @@ impl ThreadPool {
 
     /// How many threads run tasks.
     pub fn count(&self) -> usize {
-        self.capacity()
-            .min(self.shared.limit.load(Ordering::Relaxed))
+        self.capacity().min(self.shared.limit.load(Ordering::Relaxed))
     }
 
     /// How many threads exist, the caller's among them.

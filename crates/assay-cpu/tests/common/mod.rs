@@ -10,10 +10,8 @@ pub struct Numbers(pub u64);
 
 impl Numbers {
     fn unit(&mut self) -> f32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1_u64 << 24) as f32
     }
 
@@ -31,10 +29,7 @@ pub fn everywhere(check: impl Fn(Context)) {
     for count in [1, 3] {
         let threads = ThreadPool::new(count);
         for level in Level::available() {
-            check(Context {
-                threads: &threads,
-                level,
-            });
+            check(Context { threads: &threads, level });
         }
     }
 }
@@ -46,10 +41,7 @@ pub fn assert_close(what: &str, got: &[f32], expected: &[f64], relative: f64) {
     let scale = expected.iter().fold(1e-30_f64, |most, x| most.max(x.abs()));
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
         let off = (f64::from(*got) - expected).abs() / scale;
-        assert!(
-            off <= relative,
-            "{what}: [{index}] expected {expected}, got {got}"
-        );
+        assert!(off <= relative, "{what}: [{index}] expected {expected}, got {got}");
     }
 }
 

@@ -22,10 +22,9 @@ fn numbers_round_to_the_nearest_e4m3_float() {
     let all: Vec<f32> = (0..0x7f).map(|bits| f32::from(E4m3(bits))).collect();
     for pair in all.windows(2) {
         let middle = (pair[0] + pair[1]) / 2.0;
-        for (value, expected) in [
-            (middle - middle * 1e-6, pair[0]),
-            (middle + middle * 1e-6, pair[1]),
-        ] {
+        for (value, expected) in
+            [(middle - middle * 1e-6, pair[0]), (middle + middle * 1e-6, pair[1])]
+        {
             assert_eq!(f32::from(E4m3::from(value)), expected);
             assert_eq!(f32::from(E4m3::from(-value)), -expected);
         }

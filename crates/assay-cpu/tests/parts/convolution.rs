@@ -10,13 +10,7 @@ fn rows_at_once_and_one_by_one_give_the_same_as_the_formula() {
     let x: Vec<f32> = (0..rows * columns).map(number).collect();
     let weight: Vec<f32> = (0..4 * channels).map(|index| number(index + 5)).collect();
     let bias = [0.5, -0.25, 0.125];
-    let convolution = Convolution {
-        columns,
-        first,
-        channels,
-        weight: &weight,
-        bias: Some(&bias),
-    };
+    let convolution = Convolution { columns, first, channels, weight: &weight, bias: Some(&bias) };
     let mut expected = vec![0.0_f32; rows * channels];
     for row in 0..rows {
         for channel in 0..channels {

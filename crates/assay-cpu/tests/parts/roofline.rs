@@ -20,11 +20,7 @@ fn fma_peak_applies_the_chain_to_every_element() {
         for length in [0, 1, 191, 192, 193, 4_000] {
             let from: Vec<f32> = (0..length).map(|at| at as f32).collect();
             let mut to = vec![f32::NAN; length];
-            let chain = FmaChain {
-                length: 5,
-                factor: -1.0,
-                addend: 1.0,
-            };
+            let chain = FmaChain { length: 5, factor: -1.0, addend: 1.0 };
             fma_peak(context, &from, chain, &mut to).unwrap();
             let expected: Vec<f32> = from.iter().map(|value| 1.0 - value).collect();
             assert_eq!(to, expected);

@@ -10,27 +10,14 @@ const PROJECTED: usize = 4 * 3 + CONVOLVED + 4;
 #[test]
 fn rows_at_once_and_one_by_one_give_the_same_as_the_recurrence() {
     let context = Context::best();
-    let shape = ScanShape {
-        heads: 4,
-        head_size: 3,
-        groups: 2,
-        state_size: 19,
-    };
+    let shape = ScanShape { heads: 4, head_size: 3, groups: 2, state_size: 19 };
     let rows = 5;
     let number = |index: usize| ((index * 53 + 29) % 101) as f32 / 50.0 - 1.0;
     let projected: Vec<f32> = (0..rows * PROJECTED).map(number).collect();
-    let convolved: Vec<f32> = (0..rows * CONVOLVED)
-        .map(|index| number(index + 7))
-        .collect();
+    let convolved: Vec<f32> = (0..rows * CONVOLVED).map(|index| number(index + 7)).collect();
     let a_log: Vec<f32> = (0..4).map(|head| number(head + 3)).collect();
     let (d, bias) = ([1.0, -0.5, 0.25, 2.0], [0.1, -0.2, 0.3, 0.4]);
-    let step = StepSize {
-        a_log: &a_log,
-        d: &d,
-        bias: &bias,
-        least: 0.0,
-        most: 1.25,
-    };
+    let step = StepSize { a_log: &a_log, d: &d, bias: &bias, least: 0.0, most: 1.25 };
     let mut expected = Vec::new();
     let mut states = vec![0.0_f64; 4 * 3 * 19];
     for row in 0..rows {

@@ -31,10 +31,7 @@ fn a_product_restores_the_previous_tile_configuration() {
     let Some(&level) = levels.iter().find(|level| level.name().contains("amx")) else {
         return;
     };
-    let context = Context {
-        threads: &threads,
-        level,
-    };
+    let context = Context { threads: &threads, level };
     let halves = |length: usize| -> Vec<Bf16> {
         let values = Numbers(length as u64).vector(length);
         values.into_iter().map(Bf16::from).collect()
@@ -42,21 +39,12 @@ fn a_product_restores_the_previous_tile_configuration() {
     let (a, b) = (halves(64 * 96), halves(96 * 64));
     let multiply = || {
         let mut out = vec![f32::NAN; 64 * 64];
-        matmul(
-            context,
-            Matrix::new(&a, 64, 96),
-            Matrix::new(&b, 96, 64),
-            &mut out,
-        )
-        .unwrap();
+        matmul(context, Matrix::new(&a, 64, 96), Matrix::new(&b, 96, 64), &mut out).unwrap();
         assert!(out.iter().all(|value| value.is_finite()));
     };
     multiply();
     assert_eq!(config().palette, 0, "released");
-    let mut others = TileConfig {
-        palette: 1,
-        ..TileConfig::default()
-    };
+    let mut others = TileConfig { palette: 1, ..TileConfig::default() };
     (others.rows[3], others.row_bytes[3]) = (1, 64);
     let mut row = [7_u8; 64];
     // SAFETY: AMX is permitted, the configuration is valid for palette 1, and the row is as long as

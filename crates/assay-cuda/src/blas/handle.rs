@@ -33,11 +33,7 @@ impl BlasHandle {
         // SAFETY: stores one handle.
         let status = unsafe { (found.functions.cublasLtCreate)(&raw mut handle) };
         match status {
-            0 => Ok(BlasHandle {
-                functions: &found.functions,
-                handle,
-                plans: Mutex::default(),
-            }),
+            0 => Ok(BlasHandle { functions: &found.functions, handle, plans: Mutex::default() }),
             status => Err(refused(format!("cuBLASLt did not start: status {status}"))),
         }
     }
@@ -71,10 +67,7 @@ impl BlasHandle {
 
 impl Drop for BlasHandle {
     fn drop(&mut self) {
-        self.plans
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.plans.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         // SAFETY: no plan is left.
         let _ = unsafe { (self.functions.cublasLtDestroy)(self.handle) };
     }

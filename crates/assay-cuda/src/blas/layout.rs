@@ -35,10 +35,7 @@ impl MatrixLayout {
         })?;
         let layout = MatrixLayout { functions, handle };
         if batch > 1 {
-            layout.set(
-                Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                &batch.cast_signed(),
-            )?;
+            layout.set(Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch.cast_signed())?;
             let offset = matrix.batch_stride.cast_signed();
             layout.set(Lay::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset)?;
         }

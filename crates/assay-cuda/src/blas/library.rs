@@ -17,9 +17,7 @@ pub(super) fn library() -> std::result::Result<&'static Library, &'static Librar
     LIBRARY
         .get_or_init(|| {
             if std::env::var_os("ASSAY_CUBLASLT").is_some_and(|value| value == "0") {
-                return Err(LibraryProblem::SwitchedOff {
-                    setting: "ASSAY_CUBLASLT=0",
-                });
+                return Err(LibraryProblem::SwitchedOff { setting: "ASSAY_CUBLASLT=0" });
             }
             let driver = discover().driver.as_ref().ok();
             let opened = open_first(cublaslt_candidates(driver.map(|found| found.version.0)))?;

@@ -81,13 +81,7 @@ impl Plan {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => Compute::CUBLAS_COMPUTE_32F,
         };
-        let GemmProblem {
-            batch,
-            rows,
-            columns,
-            inner,
-            ..
-        } = *problem;
+        let GemmProblem { batch, rows, columns, inner, .. } = *problem;
         let extents = |transposed, rows, columns| match transposed {
             true => (columns, rows),
             false => (rows, columns),
@@ -117,14 +111,8 @@ impl Plan {
             false => OP_N,
         };
         let set = |attribute, value: &u32| describe(functions, description, attribute, value);
-        set(
-            Describe::CUBLASLT_MATMUL_DESC_TRANSA,
-            &op(problem.b.transposed),
-        )?;
-        set(
-            Describe::CUBLASLT_MATMUL_DESC_TRANSB,
-            &op(problem.a.transposed),
-        )?;
+        set(Describe::CUBLASLT_MATMUL_DESC_TRANSA, &op(problem.b.transposed))?;
+        set(Describe::CUBLASLT_MATMUL_DESC_TRANSB, &op(problem.a.transposed))?;
         let epilogue = match (problem.epilogue, problem.bias.is_some()) {
             (Epilogue::None, false) => LtEpilogue::CUBLASLT_EPILOGUE_DEFAULT,
             (Epilogue::None, true) => LtEpilogue::CUBLASLT_EPILOGUE_BIAS,
@@ -135,18 +123,10 @@ impl Plan {
         };
         set(Describe::CUBLASLT_MATMUL_DESC_EPILOGUE, &(epilogue as u32))?;
         if let Some(element) = problem.bias {
-            set(
-                Describe::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                &(element.data() as u32),
-            )?;
+            set(Describe::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &(element.data() as u32))?;
         }
         if problem.fast_accumulation {
-            describe(
-                functions,
-                description,
-                Describe::CUBLASLT_MATMUL_DESC_FAST_ACCUM,
-                &1i8,
-            )?;
+            describe(functions, description, Describe::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &1i8)?;
         }
         if problem.row_scales {
             let mode = ScaleMode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F as u32;
@@ -182,22 +162,10 @@ impl Plan {
             })
         };
         let alignments = [
-            (
-                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                problem.b.alignment,
-            ),
-            (
-                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                problem.a.alignment,
-            ),
-            (
-                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                problem.out.alignment,
-            ),
-            (
-                Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                problem.out.alignment,
-            ),
+            (Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment),
+            (Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment),
+            (Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.out.alignment),
+            (Prefer::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.out.alignment),
         ];
         let workspace = WORKSPACE_BYTES;
         let mut set = prefer(
@@ -232,9 +200,7 @@ impl Plan {
         let _ = unsafe { (functions.cublasLtMatmulPreferenceDestroy)(preference) };
         chosen?;
         match count {
-            0 => Err(refused(format!(
-                "cuBLASLt has no algorithm for {problem:?}"
-            ))),
+            0 => Err(refused(format!("cuBLASLt has no algorithm for {problem:?}"))),
             _ => Ok(found.algo),
         }
     }
@@ -288,10 +254,8 @@ impl Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        let description = *self
-            .description
-            .get_mut()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let description =
+            *self.description.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: created by `new` and owned by this value.
         let _ = unsafe { (self.functions.cublasLtMatmulDescDestroy)(description) };
     }

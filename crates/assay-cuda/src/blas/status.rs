@@ -10,8 +10,5 @@ pub(super) fn check(what: &str, status: u32) -> Result<()> {
 }
 
 pub(super) fn refused(message: String) -> BackendError {
-    BackendError::Driver {
-        operation: Operation::Launch,
-        message,
-    }
+    BackendError::Driver { operation: Operation::Launch, message }
 }

@@ -18,10 +18,7 @@ const SPECIFIC: [u32; 3] = [90, 100, 103];
 impl Architecture {
     /// The architecture of a device, with its specific instructions.
     pub fn of_device(capability: u32) -> Self {
-        Architecture {
-            capability,
-            specific: SPECIFIC.contains(&capability),
-        }
+        Architecture { capability, specific: SPECIFIC.contains(&capability) }
     }
 
     /// Parses `80`, `sm_90a` and the like.
@@ -31,14 +28,8 @@ impl Architecture {
             Some(digits) => (digits, true),
             None => (digits, false),
         };
-        let capability = digits
-            .parse()
-            .ok()
-            .filter(|value| (10..1000).contains(value))?;
-        Some(Architecture {
-            capability,
-            specific,
-        })
+        let capability = digits.parse().ok().filter(|value| (10..1000).contains(value))?;
+        Some(Architecture { capability, specific })
     }
 
     /// The NVRTC target: a cubin where NVRTC supports the device, else PTX for the newest capability it
@@ -98,11 +89,7 @@ mod tests {
     #[test]
     fn device_newer_than_nvrtc_gets_ptx() {
         let supported = [75, 80, 90];
-        let target = |capability| {
-            Architecture::of_device(capability)
-                .target(&supported)
-                .name()
-        };
+        let target = |capability| Architecture::of_device(capability).target(&supported).name();
         assert_eq!(target(80), "sm_80");
         assert_eq!(target(90), "sm_90a");
         assert_eq!(target(120), "compute_90");

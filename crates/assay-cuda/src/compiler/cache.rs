@@ -95,23 +95,16 @@ impl CubinCache {
         if let Err(error) = self.write_atomically(key, bytes)
             && !self.reported_write_error.swap(true, Ordering::AcqRel)
         {
-            self.notices.add(format!(
-                "kernel cache: {} cannot be written: {error}",
-                self.folder.display()
-            ));
+            self.notices
+                .add(format!("kernel cache: {} cannot be written: {error}", self.folder.display()));
         }
     }
 
     fn write_atomically(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let temporary = self
-            .folder
-            .join(format!(".{key}.{}.{number}", std::process::id()));
+        let temporary = self.folder.join(format!(".{key}.{}.{number}", std::process::id()));
         let written =
             write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
@@ -123,11 +116,7 @@ impl CubinCache {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(header(bytes).as_bytes())?;
     file.write_all(bytes)
 }
@@ -214,49 +203,16 @@ mod tests {
     #[test]
     fn every_field_changes_the_key() {
         let options = ["-DROWS=1".to_owned()];
-        let source = Source {
-            name: "a.cu",
-            text: "text",
-            headers: &[],
-            options: &[],
-        };
+        let source = Source { name: "a.cu", text: "text", headers: &[], options: &[] };
         let sm80 = Architecture::of_device(80);
         let keys = [
             key(&source, sm80, (13, 0)),
             key(&source, sm80, (13, 1)),
             key(&source, Architecture::of_device(90), (13, 0)),
-            key(
-                &Source {
-                    text: "other",
-                    ..source.clone()
-                },
-                sm80,
-                (13, 0),
-            ),
-            key(
-                &Source {
-                    options: &options,
-                    ..source.clone()
-                },
-                sm80,
-                (13, 0),
-            ),
-            key(
-                &Source {
-                    headers: &[("h", "")],
-                    ..source.clone()
-                },
-                sm80,
-                (13, 0),
-            ),
-            key(
-                &Source {
-                    name: "b.cu",
-                    ..source.clone()
-                },
-                sm80,
-                (13, 0),
-            ),
+            key(&Source { text: "other", ..source.clone() }, sm80, (13, 0)),
+            key(&Source { options: &options, ..source.clone() }, sm80, (13, 0)),
+            key(&Source { headers: &[("h", "")], ..source.clone() }, sm80, (13, 0)),
+            key(&Source { name: "b.cu", ..source.clone() }, sm80, (13, 0)),
         ];
         let mut distinct = keys.to_vec();
         distinct.sort();

@@ -19,17 +19,11 @@ pub fn compile(source: &Source<'_>, architecture: Architecture) -> Result<Image,
         return Err(no_compiler(found));
     };
     let target = architecture.target(&program::supported(nvrtc));
-    let mut options = vec![
-        format!("--gpu-architecture={}", target.name()),
-        LANGUAGE.to_owned(),
-    ];
+    let mut options = vec![format!("--gpu-architecture={}", target.name()), LANGUAGE.to_owned()];
     options.extend(source.options.iter().cloned());
     let program = Program::new(nvrtc, source)?;
     program.compile(source, &options)?;
-    Ok(Image {
-        bytes: program.image(source, &target)?,
-        log: program.log(),
-    })
+    Ok(Image { bytes: program.image(source, &target)?, log: program.log() })
 }
 
 /// The cache key of a source: a hash of source, options, architecture and compiler version.
@@ -64,9 +58,6 @@ fn no_compiler(found: &Installation) -> CompileError {
     match &found.compiler {
         Err(missing) => CompileError::NoCompiler(missing.clone()),
         // The functions exist exactly when the compiler does.
-        Ok(_) => CompileError::Refused {
-            name: "NVRTC".to_owned(),
-            status: 0,
-        },
+        Ok(_) => CompileError::Refused { name: "NVRTC".to_owned(), status: 0 },
     }
 }

@@ -65,14 +65,12 @@ impl fmt::Display for CompileError {
                     more => write!(f, "\nhint: {more} errors in all; this is the first"),
                 }
             }
-            CompileError::Options { name, message } => write!(
-                f,
-                "{name}: expected options that NVRTC knows, got its refusal: {message}"
-            ),
-            CompileError::ZeroByte { name } => write!(
-                f,
-                "{name}: expected text without zero bytes, got one with a zero byte"
-            ),
+            CompileError::Options { name, message } => {
+                write!(f, "{name}: expected options that NVRTC knows, got its refusal: {message}")
+            }
+            CompileError::ZeroByte { name } => {
+                write!(f, "{name}: expected text without zero bytes, got one with a zero byte")
+            }
             CompileError::Refused { name, status } => write!(
                 f,
                 "{name}: expected machine code, got NVRTC's error {status}\nhint: NVRTC's library \

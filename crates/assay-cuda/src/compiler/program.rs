@@ -27,10 +27,7 @@ pub(super) fn supported(nvrtc: &Nvrtc) -> Vec<u32> {
     if unsafe { (nvrtc.nvrtcGetSupportedArchs)(found.as_mut_ptr()) } != SUCCESS {
         return Vec::new();
     }
-    found
-        .into_iter()
-        .filter_map(|one| u32::try_from(one).ok())
-        .collect()
+    found.into_iter().filter_map(|one| u32::try_from(one).ok()).collect()
 }
 
 pub(super) struct Program<'a> {
@@ -39,9 +36,7 @@ pub(super) struct Program<'a> {
 }
 
 fn text(name: &str, text: &str) -> Result<CString, CompileError> {
-    CString::new(text).map_err(|_| CompileError::ZeroByte {
-        name: name.to_owned(),
-    })
+    CString::new(text).map_err(|_| CompileError::ZeroByte { name: name.to_owned() })
 }
 
 fn texts<'s>(name: &str, all: impl Iterator<Item = &'s str>) -> Result<Vec<CString>, CompileError> {
@@ -55,19 +50,13 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 fn refused(source: &Source<'_>, status: u32) -> Result<(), CompileError> {
     match status {
         SUCCESS => Ok(()),
-        status => Err(CompileError::Refused {
-            name: source.name.to_owned(),
-            status,
-        }),
+        status => Err(CompileError::Refused { name: source.name.to_owned(), status }),
     }
 }
 
 impl<'a> Program<'a> {
     pub fn new(nvrtc: &'a Nvrtc, source: &Source<'_>) -> Result<Self, CompileError> {
-        let (body, name) = (
-            text(source.name, source.text)?,
-            text(source.name, source.name)?,
-        );
+        let (body, name) = (text(source.name, source.text)?, text(source.name, source.name)?);
         let names = texts(source.name, source.headers.iter().map(|header| header.0))?;
         let bodies = texts(source.name, source.headers.iter().map(|header| header.1))?;
         let (names, bodies) = (pointers(&names), pointers(&bodies));
@@ -103,10 +92,7 @@ impl<'a> Program<'a> {
                 if found.is_empty() {
                     found = ptxas_errors(&log, source);
                 }
-                Err(CompileError::Source {
-                    name: source.name.to_owned(),
-                    diagnostics: found,
-                })
+                Err(CompileError::Source { name: source.name.to_owned(), diagnostics: found })
             }
             // Such as an unknown option; the log has the details.
             status => {
@@ -123,14 +109,9 @@ impl<'a> Program<'a> {
     }
 
     pub fn log(&self) -> String {
-        let bytes = self.fetch(
-            self.nvrtc.nvrtcGetProgramLogSize,
-            self.nvrtc.nvrtcGetProgramLog,
-        );
+        let bytes = self.fetch(self.nvrtc.nvrtcGetProgramLogSize, self.nvrtc.nvrtcGetProgramLog);
         let bytes = bytes.unwrap_or_default();
-        String::from_utf8_lossy(&bytes)
-            .trim_end_matches('\0')
-            .to_owned()
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     }
 
     /// The cubin, or zero-terminated PTX.
@@ -139,10 +120,7 @@ impl<'a> Program<'a> {
             Target::Cubin(_) => self.fetch(self.nvrtc.nvrtcGetCUBINSize, self.nvrtc.nvrtcGetCUBIN),
             Target::Ptx(_) => self.fetch(self.nvrtc.nvrtcGetPTXSize, self.nvrtc.nvrtcGetPTX),
         };
-        fetched.map_err(|status| CompileError::Refused {
-            name: source.name.to_owned(),
-            status,
-        })
+        fetched.map_err(|status| CompileError::Refused { name: source.name.to_owned(), status })
     }
 
     fn fetch(

@@ -24,21 +24,15 @@ fn error(line: &str, source: &Source<'_>) -> Option<Diagnostic> {
         message: message.to_owned(),
         excerpt: Vec::new(),
     };
-    Some(
-        match message
-            .split('\'')
-            .nth(1)
-            .and_then(|word| only_line(source.text, word))
-        {
-            Some((line, text, column)) => Diagnostic {
-                file: source.name.to_owned(),
-                line,
-                excerpt: vec![text.to_owned(), format!("{}^", " ".repeat(column))],
-                ..found
-            },
-            None => found,
+    Some(match message.split('\'').nth(1).and_then(|word| only_line(source.text, word)) {
+        Some((line, text, column)) => Diagnostic {
+            file: source.name.to_owned(),
+            line,
+            excerpt: vec![text.to_owned(), format!("{}^", " ".repeat(column))],
+            ..found
         },
-    )
+        None => found,
+    })
 }
 
 /// The only line with a word: its number from 1, text and column; `None` if several lines have it.
@@ -56,12 +50,7 @@ mod tests {
     use super::*;
 
     fn errors_of(text: &str, log: &str) -> Vec<String> {
-        let source = Source {
-            name: "k.cu",
-            text,
-            headers: &[],
-            options: &[],
-        };
+        let source = Source { name: "k.cu", text, headers: &[], options: &[] };
         let errors = ptxas_errors(log, &source);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -73,10 +62,8 @@ mod tests {
     fn ptxas_error_shows_the_source_line_of_the_instruction() {
         assert_eq!(
             errors_of("void f() {\n  asm(\"wgmma.fence;\");\n}", LOG),
-            [
-                "k.cu:2: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'\n  \
-                 asm(\"wgmma.fence;\");\n       ^"
-            ]
+            ["k.cu:2: error: Instruction 'wgmma.fence' not supported on .target 'sm_90'\n  \
+                 asm(\"wgmma.fence;\");\n       ^"]
         );
     }
 

@@ -149,21 +149,12 @@ impl Cupti {
         let mut version = 0;
         // SAFETY: CUPTI stores one number.
         let status = unsafe { (functions.cuptiGetVersion)(&raw mut version) };
-        let cupti = Cupti {
-            functions,
-            path: library.name,
-            version,
-        };
+        let cupti = Cupti { functions, path: library.name, version };
         cupti.check("cuptiGetVersion", status)?;
         match cuda_major(version) {
             Some(major) if SUPPORTED_MAJORS.contains(&major) && major <= driver_major => {}
             major => {
-                return Err(CuptiError::Version {
-                    path: cupti.path,
-                    version,
-                    major,
-                    driver_major,
-                });
+                return Err(CuptiError::Version { path: cupti.path, version, major, driver_major });
             }
         }
         let cupti: &'static Cupti = Box::leak(Box::new(cupti));
@@ -188,11 +179,7 @@ impl Cupti {
         if status == SUCCESS {
             return Ok(());
         }
-        Err(CuptiError::Call {
-            function,
-            status,
-            message: self.describe(status),
-        })
+        Err(CuptiError::Call { function, status, message: self.describe(status) })
     }
 
     /// Takes the one place of a subscriber.
@@ -226,12 +213,8 @@ impl Cupti {
         // SAFETY: CUPTI writes at most `old_size` bytes, and the last byte stays zero.
         unsafe {
             parameters.old_size -= 1;
-            let status = subscribe(
-                &raw mut handle,
-                ignore,
-                std::ptr::null_mut(),
-                &raw mut parameters,
-            );
+            let status =
+                subscribe(&raw mut handle, ignore, std::ptr::null_mut(), &raw mut parameters);
             if status == SUCCESS {
                 (self.functions.cuptiUnsubscribe)(handle);
             }

@@ -101,10 +101,7 @@ impl Buffers {
             return;
         }
         let mut filled = lock(&self.filled);
-        filled.push(Filled {
-            start,
-            valid: valid.min(BYTES),
-        });
+        filled.push(Filled { start, valid: valid.min(BYTES) });
         if filled.len() >= WAKE_AT {
             self.wake.notify_one();
         }
@@ -218,10 +215,7 @@ mod tests {
     fn buffers_go_round_and_are_counted() {
         let buffers = Buffers::new();
         let (start, size, records) = buffers.request().unwrap();
-        assert_eq!(
-            (size, records, buffers.outstanding()),
-            (BYTES, FIRST_RECORDS, 1)
-        );
+        assert_eq!((size, records, buffers.outstanding()), (BYTES, FIRST_RECORDS, 1));
         buffers.complete(start, usize::MAX, 7);
         let filled = buffers.take().pop().unwrap();
         assert_eq!((filled.valid, buffers.dropped()), (BYTES, 7));

@@ -51,10 +51,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub fn new() -> Self {
-        Decoder {
-            process: i64::from(std::process::id()),
-            ..Decoder::default()
-        }
+        Decoder { process: i64::from(std::process::id()), ..Decoder::default() }
     }
 
     /// Adds the records of a buffer to the table.
@@ -238,10 +235,7 @@ impl Decoder {
             return;
         }
         let name = format!("Memset ({})", names::memory(record.memory));
-        let args = format!(
-            "{{\"context\":{},\"value\":{}}}",
-            record.context, record.value
-        );
+        let args = format!("{{\"context\":{},\"value\":{}}}", record.context, record.value);
         let mut event = device_event(Kind::Memset, &name, "gpu_memset", record.start, record.end);
         event.device = small(record.device);
         event.stream = Some(record.stream.into());
@@ -302,13 +296,8 @@ impl Decoder {
             return;
         }
         let args = format!("{{\"context\":{}}}", record.context);
-        let mut event = device_event(
-            Kind::Range,
-            "CUDA graph",
-            "cuda_graph",
-            record.start,
-            record.end,
-        );
+        let mut event =
+            device_event(Kind::Range, "CUDA graph", "cuda_graph", record.start, record.end);
         event.device = small(record.device);
         event.stream = Some(record.stream.into());
         event.pid = Some(self.process);
@@ -326,22 +315,9 @@ impl Decoder {
         let (name, domain) = unsafe { (text(record.name), text(record.domain)) };
         let thread = (record.object_kind == OBJECT_THREAD).then_some(record.object[1].into());
         if record.flags & MARKER_INSTANT != 0 {
-            self.range(
-                Kind::Instant,
-                &name,
-                &domain,
-                record.timestamp,
-                0,
-                thread,
-                events,
-            );
+            self.range(Kind::Instant, &name, &domain, record.timestamp, 0, thread, events);
         } else if record.flags & MARKER_START != 0 {
-            let range = OpenRange {
-                name,
-                domain,
-                start: record.timestamp,
-                thread,
-            };
+            let range = OpenRange { name, domain, start: record.timestamp, thread };
             self.ranges.insert(record.id, range);
         } else if record.flags & MARKER_END != 0 {
             let Some(range) = self.ranges.remove(&record.id) else {

@@ -85,12 +85,7 @@ impl fmt::Display for CuptiError {
                 write!(formatter, "CUDA driver not usable: {problem}")
             }
             CuptiError::Library(problem) => write!(formatter, "CUPTI not found: {problem}"),
-            CuptiError::Version {
-                path,
-                version,
-                major,
-                driver_major,
-            } => match major {
+            CuptiError::Version { path, version, major, driver_major } => match major {
                 Some(major) => write!(
                     formatter,
                     "CUPTI of CUDA 12 or 13, not later than the driver's CUDA {driver_major}, \
@@ -106,11 +101,9 @@ impl fmt::Display for CuptiError {
                 None => formatter.write_str("CUPTI is taken by another profiler"),
             },
             CuptiError::Busy => formatter.write_str("a CUPTI session records already"),
-            CuptiError::Call {
-                function,
-                status,
-                message,
-            } => write!(formatter, "{function} failed: {message} ({status})"),
+            CuptiError::Call { function, status, message } => {
+                write!(formatter, "{function} failed: {message} ({status})")
+            }
             CuptiError::Thread(problem) => {
                 write!(formatter, "the flush thread did not start: {problem}")
             }

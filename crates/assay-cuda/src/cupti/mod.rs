@@ -30,9 +30,7 @@ fn driver_major() -> Result<u32, CuptiError> {
     let mut version: c_int = 0;
     // SAFETY: the driver stores one number; it needs no initialization.
     let status = unsafe {
-        match opened
-            .library
-            .get::<unsafe extern "C" fn(*mut c_int) -> u32>(b"cuDriverGetVersion\0")
+        match opened.library.get::<unsafe extern "C" fn(*mut c_int) -> u32>(b"cuDriverGetVersion\0")
         {
             Ok(get) => get(&raw mut version),
             Err(error) => return Err(CuptiError::Driver(error.to_string())),
@@ -40,8 +38,6 @@ fn driver_major() -> Result<u32, CuptiError> {
     };
     match u32::try_from(version / 1000) {
         Ok(major) if status == 0 && major > 0 => Ok(major),
-        _ => Err(CuptiError::Driver(format!(
-            "cuDriverGetVersion: status {status}"
-        ))),
+        _ => Err(CuptiError::Driver(format!("cuDriverGetVersion: status {status}"))),
     }
 }

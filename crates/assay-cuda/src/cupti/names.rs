@@ -20,11 +20,7 @@ pub(super) fn memcpy(copy_kind: u8, source: u8, destination: u8) -> String {
         10 => "PtoP",
         _ => "Unknown",
     };
-    format!(
-        "Memcpy {direction} ({} -> {})",
-        memory(source.into()),
-        memory(destination.into())
-    )
+    format!("Memcpy {direction} ({} -> {})", memory(source.into()), memory(destination.into()))
 }
 
 /// The name of a `CUpti_ActivityMemoryKind`.
@@ -130,10 +126,7 @@ fn demangle(name: &str) -> String {
     }
     let options = DemangleOptions::new();
     let symbol = Symbol::new_with_options(name.as_bytes(), &Default::default());
-    match symbol
-        .ok()
-        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
-    {
+    match symbol.ok().and_then(|symbol| symbol.demangle_with_options(&options).ok()) {
         Some(readable) => readable,
         None => name.to_owned(),
     }
@@ -156,15 +149,9 @@ mod tests {
 
     #[test]
     fn functions_lose_their_version() {
-        assert_eq!(
-            without_version("cudaLaunchKernel_v7000"),
-            "cudaLaunchKernel"
-        );
+        assert_eq!(without_version("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
         assert_eq!(without_version("cuMemAlloc_v2"), "cuMemAlloc_v2");
-        assert_eq!(
-            without_version("cudaMemcpyAsync_ptsz_v7000"),
-            "cudaMemcpyAsync_ptsz"
-        );
+        assert_eq!(without_version("cudaMemcpyAsync_ptsz_v7000"), "cudaMemcpyAsync_ptsz");
     }
 
     #[test]

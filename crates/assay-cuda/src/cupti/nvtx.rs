@@ -18,10 +18,7 @@ struct Clients {
     cupti: Option<&'static Cupti>,
 }
 
-static CLIENTS: Mutex<Clients> = Mutex::new(Clients {
-    waiting: Vec::new(),
-    cupti: None,
-});
+static CLIENTS: Mutex<Clients> = Mutex::new(Clients { waiting: Vec::new(), cupti: None });
 
 /// Remembers a client, or connects it at once where CUPTI records.
 ///

@@ -53,12 +53,8 @@ named! {
 
 impl Activity {
     /// What is recorded unless asked otherwise.
-    pub const DEFAULT: [Activity; 4] = [
-        Activity::Kernels,
-        Activity::Copies,
-        Activity::Fills,
-        Activity::Ranges,
-    ];
+    pub const DEFAULT: [Activity; 4] =
+        [Activity::Kernels, Activity::Copies, Activity::Fills, Activity::Ranges];
 
     /// CUPTI's kinds of record.
     const fn kinds(self) -> &'static [u32] {
@@ -226,10 +222,7 @@ impl Session {
         let is_set = cupti.set_clock(clock::realtime)?;
         if !is_set {
             let note = clock::difference_note(cupti.timestamp()?);
-            lock(&self.shared.collected)
-                .progress
-                .degradations
-                .extend(note);
+            lock(&self.shared.collected).progress.degradations.extend(note);
         }
         super::nvtx::connect(cupti);
         cupti.register(buffer_requested, buffer_completed)?;
@@ -348,9 +341,7 @@ impl Shared {
             let decoded = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: CUPTI filled the buffer and gave it up.
                 unsafe {
-                    let Collected {
-                        decoder, events, ..
-                    } = &mut *collected;
+                    let Collected { decoder, events, .. } = &mut *collected;
                     decoder.buffer(self.cupti, filled.start, filled.valid, events);
                 }
             }));

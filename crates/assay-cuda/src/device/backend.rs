@@ -62,10 +62,7 @@ impl CudaDevice {
 }
 
 fn captured(operation: Operation, stream: &Stream) -> BackendError {
-    BackendError::Capturing {
-        operation,
-        stream: stream.id,
-    }
+    BackendError::Capturing { operation, stream: stream.id }
 }
 
 impl Backend for CudaDevice {
@@ -119,8 +116,7 @@ impl Backend for CudaDevice {
             return Ok(());
         }
         let bytes = into.len() as u64;
-        self.memory
-            .check_range(Operation::ReadHost, source.into(), bytes)?;
+        self.memory.check_range(Operation::ReadHost, source.into(), bytes)?;
         let from = ptr::with_exposed_provenance::<u8>(source.0 as usize);
         // SAFETY: the range is in a live allocation, and `into` is borrowed for writing.
         unsafe { ptr::copy(from, into.as_mut_ptr(), into.len()) };
@@ -132,8 +128,7 @@ impl Backend for CudaDevice {
             return Ok(());
         }
         let length = bytes.len() as u64;
-        self.memory
-            .check_range(Operation::WriteHost, destination.into(), length)?;
+        self.memory.check_range(Operation::WriteHost, destination.into(), length)?;
         let to = ptr::with_exposed_provenance_mut::<u8>(destination.0 as usize);
         // SAFETY: the range is in a live allocation.
         unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
@@ -211,9 +206,7 @@ impl Backend for CudaDevice {
         let mut events = self.events.write().unwrap_or_else(PoisonError::into_inner);
         let removed = events.remove(&event);
         drop(events);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownEvent { operation, event })
+        removed.map(|_| ()).ok_or(BackendError::UnknownEvent { operation, event })
     }
 
     fn record_event(&self, event: EventId, stream: StreamId) -> Result<()> {
@@ -260,10 +253,7 @@ impl Backend for CudaDevice {
 
     fn elapsed_ns(&self, first: EventId, last: EventId) -> Result<u64> {
         let operation = Operation::Elapsed;
-        let (start, end) = (
-            self.recorded(operation, first)?,
-            self.recorded(operation, last)?,
-        );
+        let (start, end) = (self.recorded(operation, first)?, self.recorded(operation, last)?);
         if let Some(elapsed) = end.driver.elapsed_ns(&start.driver)? {
             return Ok(elapsed);
         }
@@ -290,11 +280,7 @@ impl Backend for CudaDevice {
         self.memory.check_range(operation, source, bytes)?;
         self.memory.check_range(operation, destination, bytes)?;
         if source.value().abs_diff(destination.value()) < bytes {
-            return Err(BackendError::Overlap {
-                source,
-                destination,
-                bytes,
-            });
+            return Err(BackendError::Overlap { source, destination, bytes });
         }
         self.copy_on(&stream, source, destination, bytes)?;
         self.trace_unstamped(&stream, LaunchKind::Copy, "memcpy")?;
@@ -328,11 +314,7 @@ impl Backend for CudaDevice {
                 function.launch(stream, launch.into(), &launch.arguments)?;
                 self.trace_unstamped(stream, LaunchKind::Kernel, &function.name)?;
             }
-            Code::Operation {
-                name,
-                parameters,
-                body,
-            } => {
+            Code::Operation { name, parameters, body } => {
                 if launch.arguments.len() != *parameters {
                     return Err(BackendError::ArgumentCount {
                         kernel: name.clone(),
@@ -340,10 +322,7 @@ impl Backend for CudaDevice {
                         got: launch.arguments.len(),
                     });
                 }
-                let queue = Queue {
-                    device: self,
-                    stream,
-                };
+                let queue = Queue { device: self, stream };
                 body(&queue, launch)?;
             }
         }

@@ -20,10 +20,7 @@ impl CudaDevice {
         let operation = Operation::BeginCapture;
         let mut member = lock(&stream.capture);
         if member.is_some() {
-            return Err(BackendError::Capturing {
-                operation,
-                stream: stream.id,
-            });
+            return Err(BackendError::Capturing { operation, stream: stream.id });
         }
         let driver = self.context.enter(operation)?;
         let before = self.record_before(stream)?;
@@ -86,10 +83,7 @@ impl CudaDevice {
         point: &CapturePoint,
     ) -> Result<()> {
         let operation = Operation::WaitEvent;
-        let refused = BackendError::Capturing {
-            operation,
-            stream: stream.id,
-        };
+        let refused = BackendError::Capturing { operation, stream: stream.id };
         let mut member = lock(&stream.capture);
         let mut clocks = lock(&point.capture);
         let Some(clocks) = &mut *clocks else {
@@ -106,11 +100,8 @@ impl CudaDevice {
                 let before = self.record_before(stream)?;
                 stream.wait(operation, &event.driver)?;
                 let branch = clocks.add_branch(stream.id);
-                *member = Some(CaptureMembership {
-                    capture: Arc::clone(&point.capture),
-                    branch,
-                    before,
-                });
+                *member =
+                    Some(CaptureMembership { capture: Arc::clone(&point.capture), branch, before });
                 branch
             }
         };
@@ -140,10 +131,7 @@ impl CudaDevice {
             }
         }
         if let Some(left) = clocks.unjoined() {
-            return Err(BackendError::UnjoinedCapture {
-                origin: stream.id,
-                stream: left,
-            });
+            return Err(BackendError::UnjoinedCapture { origin: stream.id, stream: left });
         }
         stream.check(operation, status)?;
         let mut handle = ptr::null_mut();

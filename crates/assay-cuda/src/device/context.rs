@@ -43,12 +43,7 @@ impl PrimaryContext {
         if status != SUCCESS {
             return Err(driver.describe(status));
         }
-        Ok(PrimaryContext {
-            driver,
-            device,
-            context,
-            fault: OnceLock::new(),
-        })
+        Ok(PrimaryContext { driver, device, context, fault: OnceLock::new() })
     }
 
     /// Makes the context current in this thread; another library may have set its own.
@@ -57,9 +52,7 @@ impl PrimaryContext {
             return Err(faulted(operation, fault));
         }
         // SAFETY: the context lives as long as this value.
-        self.check(operation, unsafe {
-            (self.driver.cuCtxSetCurrent)(self.context)
-        })?;
+        self.check(operation, unsafe { (self.driver.cuCtxSetCurrent)(self.context) })?;
         Ok(self.driver)
     }
 
@@ -105,10 +98,7 @@ impl PrimaryContext {
 }
 
 fn faulted(operation: Operation, fault: &str) -> BackendError {
-    BackendError::DeviceFault {
-        operation,
-        message: fault.to_owned(),
-    }
+    BackendError::DeviceFault { operation, message: fault.to_owned() }
 }
 
 impl Drop for PrimaryContext {

@@ -54,11 +54,7 @@ pub(super) enum Code {
     /// One kernel, launched as it is.
     Function(Function),
     /// An operation that selects kernels and grids itself.
-    Operation {
-        name: String,
-        parameters: usize,
-        body: OperationBody,
-    },
+    Operation { name: String, parameters: usize, body: OperationBody },
 }
 
 /// One GPU as a device.
@@ -210,18 +206,12 @@ impl CudaDevice {
         parameters: usize,
         body: OperationBody,
     ) -> KernelId {
-        self.register(Code::Operation {
-            name: name.into(),
-            parameters,
-            body,
-        })
+        self.register(Code::Operation { name: name.into(), parameters, body })
     }
 
     pub(super) fn code(&self, kernel: KernelId) -> Result<Arc<Code>> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        let found = usize::try_from(kernel.0)
-            .ok()
-            .and_then(|index| kernels.get(index));
+        let found = usize::try_from(kernel.0).ok().and_then(|index| kernels.get(index));
         found.cloned().ok_or(BackendError::UnknownKernel { kernel })
     }
 

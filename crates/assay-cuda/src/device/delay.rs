@@ -28,9 +28,7 @@ impl Queue<'_> {
                 message: "delay: expected the address of a slot".to_owned(),
             });
         };
-        self.device
-            .memory
-            .check_range(Operation::Launch, slot.into(), DELAY_SLOT_BYTES)?;
+        self.device.memory.check_range(Operation::Launch, slot.into(), DELAY_SLOT_BYTES)?;
         let function = match compiled.get() {
             Some(function) => Arc::clone(function),
             None => {

@@ -26,10 +26,7 @@ impl DriverEvent {
         // SAFETY: stores one handle; flags 0 enable timing.
         let status = unsafe { (driver.cuEventCreate)(&raw mut handle, 0) };
         context.check(operation, status)?;
-        Ok(DriverEvent {
-            context: Arc::clone(context),
-            handle,
-        })
+        Ok(DriverEvent { context: Arc::clone(context), handle })
     }
 
     /// The driver's handle, valid while this lives.

@@ -34,9 +34,6 @@ pub(super) struct Event {
 
 impl Event {
     pub fn new(context: &Arc<PrimaryContext>) -> Result<Self> {
-        Ok(Event {
-            driver: DriverEvent::new(context)?,
-            state: Mutex::new(EventState::Unrecorded),
-        })
+        Ok(Event { driver: DriverEvent::new(context)?, state: Mutex::new(EventState::Unrecorded) })
     }
 }

@@ -53,11 +53,7 @@ impl Module {
         // SAFETY: NVRTC produced the image; a cubin contains its length, and PTX is zero-terminated.
         let status = unsafe { (driver.cuModuleLoadData)(&raw mut handle, image.as_ptr().cast()) };
         context.check(operation, status)?;
-        Ok(Module {
-            context: Arc::clone(context),
-            handle,
-            shared_bytes,
-        })
+        Ok(Module { context: Arc::clone(context), handle, shared_bytes })
     }
 
     /// The kernel of this name in the source, with or without `extern "C"`.
@@ -141,9 +137,7 @@ impl Module {
             unsafe {
                 (driver.cuFuncGetName)(&raw mut name, *function) == SUCCESS
                     && !name.is_null()
-                    && CStr::from_ptr(name)
-                        .to_bytes()
-                        .starts_with(mangled.as_bytes())
+                    && CStr::from_ptr(name).to_bytes().starts_with(mangled.as_bytes())
             }
         })
     }
@@ -282,9 +276,7 @@ impl Function {
             ctas => {
                 let of_cta = self.fixed_shared_bytes + shape.shared_bytes + RESERVED_SHARED_BYTES;
                 let of_sm = self.module.shared_bytes + RESERVED_SHARED_BYTES;
-                (ctas.saturating_mul(of_cta).saturating_mul(100))
-                    .div_ceil(of_sm)
-                    .min(100)
+                (ctas.saturating_mul(of_cta).saturating_mul(100)).div_ceil(of_sm).min(100)
             }
         }
     }
@@ -376,9 +368,7 @@ impl Function {
         if self.options.programmatic_dependent_launch {
             attributes[count].id =
                 CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-            attributes[count]
-                .value
-                .programmaticStreamSerializationAllowed = 1;
+            attributes[count].value.programmaticStreamSerializationAllowed = 1;
             count += 1;
         }
         if shape.cluster > 1 {

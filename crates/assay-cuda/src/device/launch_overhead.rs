@@ -15,19 +15,11 @@ const THREADS: u32 = 256;
 impl CudaDevice {
     /// Host time of `launches` consecutive driver launches on the idle default stream.
     pub fn time_launches(&self, launches: u32) -> Result<Duration, LoadError> {
-        let source = Source {
-            name: "nothing.cu",
-            text: SOURCE,
-            headers: &[],
-            options: &[],
-        };
+        let source = Source { name: "nothing.cu", text: SOURCE, headers: &[], options: &[] };
         let module = self.compile(&source)?;
         let function = module.function(
             "nothing",
-            LaunchOptions {
-                programmatic_dependent_launch: true,
-                ..LaunchOptions::default()
-            },
+            LaunchOptions { programmatic_dependent_launch: true, ..LaunchOptions::default() },
         )?;
         let stream = &self.default_stream;
         let operation = Operation::SynchronizeStream;

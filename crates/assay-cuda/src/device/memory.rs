@@ -89,10 +89,7 @@ impl Memory {
     }
 
     fn note(&self, space: Space, address: u64, bytes: u64) {
-        let mut allocations = self
-            .allocations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut allocations = self.allocations.write().unwrap_or_else(PoisonError::into_inner);
         match space {
             Space::Device => allocations.device.insert(address, bytes),
             Space::Host => allocations.host.insert(address, bytes),
@@ -100,25 +97,17 @@ impl Memory {
     }
 
     fn forget(&self, operation: Operation, address: Address) -> Result<()> {
-        let mut allocations = self
-            .allocations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut allocations = self.allocations.write().unwrap_or_else(PoisonError::into_inner);
         let removed = match address.space() {
             Space::Device => allocations.device.remove(&address.value()),
             Space::Host => allocations.host.remove(&address.value()),
         };
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownAddress { operation, address })
+        removed.map(|_| ()).ok_or(BackendError::UnknownAddress { operation, address })
     }
 
     /// Refuses a range that is not inside one live allocation.
     pub fn check_range(&self, operation: Operation, address: Address, bytes: u64) -> Result<()> {
-        let allocations = self
-            .allocations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let allocations = self.allocations.read().unwrap_or_else(PoisonError::into_inner);
         let below = allocations.space(address.space()).range(..=address.value());
         let unknown = BackendError::UnknownAddress { operation, address };
         let Some((start, length)) = below.last() else {
@@ -129,12 +118,9 @@ impl Memory {
             return Err(unknown);
         }
         match length - inside {
-            available if bytes > available => Err(BackendError::OutOfBounds {
-                operation,
-                address,
-                bytes,
-                available,
-            }),
+            available if bytes > available => {
+                Err(BackendError::OutOfBounds { operation, address, bytes, available })
+            }
             _ => Ok(()),
         }
     }
@@ -164,10 +150,7 @@ impl Memory {
                 free: self.info(operation)?.free_bytes,
             })
         };
-        let Some(size) = usize::try_from(bytes)
-            .ok()
-            .filter(|_| bytes <= self.total_bytes)
-        else {
+        let Some(size) = usize::try_from(bytes).ok().filter(|_| bytes <= self.total_bytes) else {
             return refused();
         };
         let mut address = 0;
@@ -261,11 +244,7 @@ impl Memory {
             return Err(BackendError::ZeroBytes { operation });
         }
         let driver = self.context.enter(operation)?;
-        let refused = BackendError::OutOfMemory {
-            operation,
-            requested: bytes,
-            free: 0,
-        };
+        let refused = BackendError::OutOfMemory { operation, requested: bytes, free: 0 };
         let Ok(size) = usize::try_from(bytes) else {
             return Err(refused);
         };
@@ -295,10 +274,7 @@ impl Memory {
 
     /// Refuses an address that is not the start of a pinned allocation.
     pub fn check_host_start(&self, pointer: HostPointer) -> Result<()> {
-        let allocations = self
-            .allocations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let allocations = self.allocations.read().unwrap_or_else(PoisonError::into_inner);
         match allocations.host.contains_key(&pointer.0) {
             true => Ok(()),
             false => Err(BackendError::UnknownAddress {
@@ -315,11 +291,8 @@ impl Drop for Memory {
             // A lost context cannot free; the OS does at process exit.
             return;
         };
-        let allocations = std::mem::take(
-            self.allocations
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let allocations =
+            std::mem::take(self.allocations.get_mut().unwrap_or_else(PoisonError::into_inner));
         for address in allocations.device.into_keys() {
             // SAFETY: all streams of the device are idle or destroyed, and the table was just emptied.
             let _ = unsafe { (driver.cuMemFreeAsync)(address, self.free_stream.handle()) };

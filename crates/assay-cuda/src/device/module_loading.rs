@@ -59,10 +59,9 @@ impl CudaDevice {
 /// A load error, with a hint where the driver is older than NVRTC.
 fn explained(error: BackendError) -> BackendError {
     match (error, discover().newer_compiler_hint()) {
-        (BackendError::Driver { operation, message }, Some(hint)) => BackendError::Driver {
-            operation,
-            message: format!("{message}\nhint: {hint}"),
-        },
+        (BackendError::Driver { operation, message }, Some(hint)) => {
+            BackendError::Driver { operation, message: format!("{message}\nhint: {hint}") }
+        }
         (error, _) => error,
     }
 }

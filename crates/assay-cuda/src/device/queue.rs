@@ -45,10 +45,8 @@ impl Queue<'_> {
 
     /// Queues a fill of device memory of the call.
     pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
-        self.device
-            .fill_on(self.stream, destination.into(), value, bytes)?;
-        self.device
-            .trace_unstamped(self.stream, LaunchKind::Fill, "memset")
+        self.device.fill_on(self.stream, destination.into(), value, bytes)?;
+        self.device.trace_unstamped(self.stream, LaunchKind::Fill, "memset")
     }
 
     /// Queues a copy between disjoint ranges of device memory of the call.
@@ -58,10 +56,8 @@ impl Queue<'_> {
         destination: DevicePointer,
         bytes: u64,
     ) -> Result<()> {
-        self.device
-            .copy_on(self.stream, source.into(), destination.into(), bytes)?;
-        self.device
-            .trace_unstamped(self.stream, LaunchKind::Copy, "memcpy")
+        self.device.copy_on(self.stream, source.into(), destination.into(), bytes)?;
+        self.device.trace_unstamped(self.stream, LaunchKind::Copy, "memcpy")
     }
 
     /// Queues a kernel.
@@ -72,9 +68,7 @@ impl Queue<'_> {
         arguments: &[KernelArgument],
     ) -> Result<()> {
         match function.stores_times() || self.is_traced() {
-            true => self
-                .device
-                .launch_traced(self.stream, function, config, arguments),
+            true => self.device.launch_traced(self.stream, function, config, arguments),
             false => function.launch(self.stream, config, arguments),
         }
     }
@@ -87,7 +81,6 @@ impl Queue<'_> {
         words: &mut [u64],
     ) -> Result<()> {
         function.launch_words(self.stream, config, words)?;
-        self.device
-            .trace_unstamped(self.stream, LaunchKind::Kernel, &function.name)
+        self.device.trace_unstamped(self.stream, LaunchKind::Kernel, &function.name)
     }
 }

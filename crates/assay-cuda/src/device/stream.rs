@@ -78,10 +78,7 @@ impl Stream {
     /// What a wait for this stream waits for, for messages.
     fn describe(&self) -> String {
         match &*lock(&self.last_kernel) {
-            Some(kernel) => format!(
-                "kernel {kernel} or what precedes it on stream {}",
-                self.id.0
-            ),
+            Some(kernel) => format!("kernel {kernel} or what precedes it on stream {}", self.id.0),
             None => format!("stream {}", self.id.0),
         }
     }
@@ -92,20 +89,14 @@ impl Stream {
             return Ok(());
         }
         let kernel = lock(&self.last_kernel).clone();
-        let site = FaultSite {
-            stream: self.id,
-            kernel: kernel.as_deref(),
-        };
+        let site = FaultSite { stream: self.id, kernel: kernel.as_deref() };
         self.context.check_on(operation, status, site)
     }
 
     /// Refuses a call that would wait for captured work, which does not run.
     pub fn outside_capture(&self, operation: Operation) -> Result<()> {
         match *lock(&self.capture) {
-            Some(_) => Err(BackendError::Capturing {
-                operation,
-                stream: self.id,
-            }),
+            Some(_) => Err(BackendError::Capturing { operation, stream: self.id }),
             None => Ok(()),
         }
     }
@@ -172,9 +163,7 @@ impl Stream {
             return self.check(operation, status);
         };
         let waited_for = || self.describe();
-        watchdog.poll(operation, limit, waited_for, || {
-            self.query_event(operation, event)
-        })
+        watchdog.poll(operation, limit, waited_for, || self.query_event(operation, event))
     }
 }
 

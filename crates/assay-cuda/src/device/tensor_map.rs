@@ -50,9 +50,7 @@ impl Queue<'_> {
         let driver = self.device.context.enter(operation)?;
         let bytes = tensor.strides.map(|stride| 2 * stride);
         let each = [1; RANK];
-        let mut map = Aligned(CUtensorMap {
-            opaque: [0; MAP_WORDS],
-        });
+        let mut map = Aligned(CUtensorMap { opaque: [0; MAP_WORDS] });
         // SAFETY: the arrays have `RANK` elements, except for the strides, which omit the innermost; only
         // the map is written.
         let status = unsafe {

@@ -17,10 +17,7 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     pub fn new(limit: Option<Duration>) -> Self {
-        Watchdog {
-            limit,
-            expired: AtomicBool::new(false),
-        }
+        Watchdog { limit, expired: AtomicBool::new(false) }
     }
 
     /// Whether a wait timed out.

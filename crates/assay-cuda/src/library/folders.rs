@@ -41,10 +41,8 @@ fn majors(driver_major: Option<u32>) -> Vec<u32> {
 
 /// `name.13` and the like, in every folder and then in the system's search path.
 fn candidates(name: &str, folders: &[PathBuf], driver_major: Option<u32>) -> Vec<PathBuf> {
-    let names: Vec<String> = majors(driver_major)
-        .iter()
-        .map(|major| format!("{name}.{major}"))
-        .collect();
+    let names: Vec<String> =
+        majors(driver_major).iter().map(|major| format!("{name}.{major}")).collect();
     let in_folders = folders
         .iter()
         .flat_map(|folder| names.iter().map(|name| folder.join(name)))
@@ -69,18 +67,13 @@ pub(crate) fn cupti_candidates(driver_major: u32) -> Vec<PathBuf> {
         let toolkit = env::var_os(name).map(PathBuf::from);
         folders.extend(toolkit.map(|toolkit| toolkit.join("extras/CUPTI/lib64")));
     }
-    usable_libraries(
-        &candidates("libcupti.so", &folders, Some(driver_major)),
-        driver_major,
-    )
+    usable_libraries(&candidates("libcupti.so", &folders, Some(driver_major)), driver_major)
 }
 
 /// Libraries whose names end with a CUDA major not later than the driver's, in order.
 pub(crate) fn usable_libraries(paths: &[PathBuf], driver_major: u32) -> Vec<PathBuf> {
     let usable = |path: &&PathBuf| {
-        let major = path
-            .extension()
-            .and_then(|major| major.to_str()?.parse().ok());
+        let major = path.extension().and_then(|major| major.to_str()?.parse().ok());
         major.is_some_and(|major: u32| major <= driver_major)
     };
     paths.iter().filter(usable).cloned().collect()
@@ -126,10 +119,7 @@ mod tests {
     #[test]
     fn cupti_is_never_newer_than_the_driver() {
         assert_eq!(cupti_candidates(12), [PathBuf::from("libcupti.so.12")]);
-        assert_eq!(
-            cupti_candidates(13),
-            ["libcupti.so.13", "libcupti.so.12"].map(PathBuf::from)
-        );
+        assert_eq!(cupti_candidates(13), ["libcupti.so.13", "libcupti.so.12"].map(PathBuf::from));
     }
 
     #[test]

@@ -78,10 +78,7 @@ pub(crate) fn open_first<S: AsRef<OsStr>>(
         // they are never closed, so no pointer into them dangles.
         match unsafe { Library::new(candidate.as_ref()) } {
             Ok(library) => {
-                return Ok(Opened {
-                    library: Box::leak(Box::new(library)),
-                    name,
-                });
+                return Ok(Opened { library: Box::leak(Box::new(library)), name });
             }
             Err(_) => tried.push(name),
         }

@@ -25,9 +25,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<()> {
         return Ok(());
     }
     if tokens == 0 {
-        return call
-            .queue
-            .fill(out.pointer, 0, queries * heads * head_dim * 2);
+        return call.queue.fill(out.pointer, 0, queries * heads * head_dim * 2);
     }
     let token = kv_heads * head_dim;
     let prefill = PrefillAttention {
@@ -79,8 +77,7 @@ pub(super) fn paged_attention(call: &Call<'_>) -> Result<()> {
     // so that all rows take the same kernel.
     if max_query_len > 1 {
         // The kernel does not write rows of no sequence: they are zeros.
-        call.queue
-            .fill(out.pointer, 0, rows * heads * head_dim * 2)?;
+        call.queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         if sequences * blocks == 0 {
             return Ok(());
         }

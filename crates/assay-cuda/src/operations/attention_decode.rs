@@ -90,11 +90,7 @@ impl DecodeShape {
             true if may_cluster => max_splits / 2,
             _ => max_splits.min(tokens.div_ceil(MIN_SPLIT_TOKENS)),
         };
-        let limit = if may_cluster {
-            MAX_CLUSTER_SIZE
-        } else {
-            MAX_SPLITS
-        };
+        let limit = if may_cluster { MAX_CLUSTER_SIZE } else { MAX_SPLITS };
         let splits = if requested == 0 { best } else { requested }.clamp(1, limit);
         DecodeShape {
             warps,
@@ -156,8 +152,7 @@ impl DecodeAttention {
         let (kv_heads, head_dim) = (cache.kv_heads, cache.head_dim);
         if self.rows > self.sequences {
             // The kernel writes one row per sequence; the others are zeros.
-            call.queue
-                .fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
+            call.queue.fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
         }
         if self.sequences == 0 {
             return Ok(());
@@ -174,8 +169,7 @@ impl DecodeAttention {
         } = DecodeShape::new(
             u64::from(facts.multiprocessors),
             kv_head_tasks,
-            self.options
-                .visible_tokens(self.table_columns * cache.block_tokens),
+            self.options.visible_tokens(self.table_columns * cache.block_tokens),
             head_dim * tiles > MAX_HEAD_ELEMENTS,
             self.keys.format,
             facts.capability >= 90,
@@ -317,11 +311,9 @@ mod tests {
 
     #[test]
     fn only_long_contexts_ask_for_l1() {
-        for (tokens, large_heads, expected) in [
-            (2048, false, false),
-            (2049, false, true),
-            (16384, true, false),
-        ] {
+        for (tokens, large_heads, expected) in
+            [(2048, false, false), (2049, false, true), (16384, true, false)]
+        {
             let shape = DecodeShape::new(132, 64, tokens, large_heads, Bf16, true, 0);
             assert_eq!(shape.prefers_l1, expected, "{tokens} tokens");
         }
@@ -362,9 +354,7 @@ mod tests {
                     (false, F8E4M3, true),
                     (false, I8, true),
                 ] {
-                    let DecodeShape {
-                        splits, cluster, ..
-                    } = DecodeShape::new(
+                    let DecodeShape { splits, cluster, .. } = DecodeShape::new(
                         132,
                         kv_head_tasks,
                         tokens,

@@ -42,11 +42,7 @@ impl CacheShape {
     /// The same as kernel arguments.
     pub fn stride_arguments(self, format: ElementFormat) -> [KernelArgument; 3] {
         let [block, head, token] = self.strides(format);
-        [
-            KernelArgument::I64(block.cast_signed()),
-            int(head),
-            int(token),
-        ]
+        [KernelArgument::I64(block.cast_signed()), int(head), int(token)]
     }
 
     /// The keys and values of a call, and the name of their type in the kernels' sources. They are of

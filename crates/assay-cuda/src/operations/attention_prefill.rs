@@ -87,9 +87,7 @@ impl PrefillAttention {
     }
 
     fn table_columns(&self) -> u64 {
-        self.metadata
-            .as_ref()
-            .map_or(0, |metadata| metadata.table_columns)
+        self.metadata.as_ref().map_or(0, |metadata| metadata.table_columns)
     }
 
     fn launch_hopper(&self, call: &Call<'_>) -> Result<()> {
@@ -130,11 +128,7 @@ impl PrefillAttention {
         arguments.extend(self.metadata_arguments());
         arguments.extend([pointer(self.out), KernelArgument::Pointer(tile_counter)]);
         arguments.extend([int(self.queries), int(cache.block_tokens)]);
-        arguments.extend([
-            int(head_tiles),
-            int(head_tiles / self.kv_heads),
-            int(self.sequences),
-        ]);
+        arguments.extend([int(head_tiles), int(head_tiles / self.kv_heads), int(self.sequences)]);
         arguments.extend([int(cache.block_tokens), int(self.table_columns())]);
         arguments.push(KernelArgument::F32(self.scale));
         let work_tiles = self.queries.div_ceil(queries) * head_tiles * self.sequences;
@@ -166,11 +160,7 @@ impl PrefillAttention {
         let [block_stride, head_stride, token_stride] = cache.strides;
         let mut arguments = vec![pointer(self.q), pointer(cache.keys), pointer(cache.values)];
         arguments.extend(self.metadata_arguments());
-        arguments.extend([
-            pointer(self.out),
-            int(self.queries),
-            int(cache.block_tokens),
-        ]);
+        arguments.extend([pointer(self.out), int(self.queries), int(cache.block_tokens)]);
         arguments.extend([int(self.heads), int(self.kv_heads), int(cache.block_tokens)]);
         arguments.push(int(self.table_columns()));
         arguments.push(KernelArgument::I64(block_stride.cast_signed()));
@@ -178,11 +168,7 @@ impl PrefillAttention {
         arguments.push(KernelArgument::F32(self.scale));
         arguments.extend(self.options.arguments());
         let config = LaunchConfig {
-            grid: [
-                self.queries.div_ceil(64) as u32,
-                self.heads as u32,
-                self.sequences as u32,
-            ],
+            grid: [self.queries.div_ceil(64) as u32, self.heads as u32, self.sequences as u32],
             block: [128, 1, 1],
             shared_bytes: shared as u32,
             cluster: 1,

@@ -16,11 +16,8 @@ pub(super) struct Axes {
 impl Axes {
     /// Merges adjacent axes wherever they are one stride for every array.
     pub fn merged(layout: impl Iterator<Item = i64>) -> Self {
-        let mut axes = Axes {
-            count: 0,
-            extents: [1; MOST_AXES],
-            strides: [[0; MOST_AXES]; ARRAYS],
-        };
+        let mut axes =
+            Axes { count: 0, extents: [1; MOST_AXES], strides: [[0; MOST_AXES]; ARRAYS] };
         let mut axis = [0; 1 + ARRAYS];
         for (index, value) in layout.enumerate() {
             axis[index % (1 + ARRAYS)] = value;
@@ -58,18 +55,12 @@ impl Axes {
 
     /// The extent of each axis, and the strides of all arrays along it.
     pub fn iter(&self) -> impl Iterator<Item = (i64, [i64; ARRAYS])> {
-        let strides = |axis| {
-            self.strides
-                .map(|of_array: [i64; MOST_AXES]| of_array[axis])
-        };
+        let strides = |axis| self.strides.map(|of_array: [i64; MOST_AXES]| of_array[axis]);
         (0..self.count).map(move |axis| (self.extents[axis], strides(axis)))
     }
 
     pub fn elements(&self) -> u64 {
-        self.extents
-            .iter()
-            .map(|extent| extent.unsigned_abs())
-            .product()
+        self.extents.iter().map(|extent| extent.unsigned_abs()).product()
     }
 
     /// Counts the last axis in vectors of so many elements.
@@ -99,12 +90,8 @@ mod tests {
 
     #[test]
     fn adjacent_axes_of_one_stride_merge() {
-        let contiguous_axes = axes(&[
-            [2, 12, 12, 12, 12],
-            [3, 4, 4, 4, 4],
-            [4, 1, 1, 1, 1],
-            [1, 0, 0, 0, 0],
-        ]);
+        let contiguous_axes =
+            axes(&[[2, 12, 12, 12, 12], [3, 4, 4, 4, 4], [4, 1, 1, 1, 1], [1, 0, 0, 0, 0]]);
         assert_eq!((contiguous_axes.count, contiguous_axes.elements()), (1, 24));
         assert!((0..ARRAYS).all(|array| contiguous_axes.is_contiguous(array)));
     }

@@ -30,9 +30,7 @@ pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) ->
         let group = LinearArguments {
             rows: GEMM_ROWS.min(linear.rows - first),
             x: rows_from(linear.x, first, linear.inputs),
-            residual: linear
-                .residual
-                .map(|one| rows_from(one, first, linear.outputs)),
+            residual: linear.residual.map(|one| rows_from(one, first, linear.outputs)),
             out: rows_from(linear.out, first, linear.outputs),
             ..*linear
         };
@@ -55,27 +53,18 @@ fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
     let scratch = |purpose, like: Operand, columns: u64| -> Result<Operand> {
         let bytes = bytes(like, GEMM_ROWS, columns);
         let pointer = call.scratch(purpose, bytes)?;
-        Ok(Operand {
-            pointer,
-            bytes,
-            ..like
-        })
+        Ok(Operand { pointer, bytes, ..like })
     };
     let copy_to_scratch = |purpose, from: Operand, columns: u64| -> Result<Operand> {
         let to = scratch(purpose, from, columns)?;
-        call.queue
-            .copy(from.pointer, to.pointer, bytes(from, group.rows, columns))?;
+        call.queue.copy(from.pointer, to.pointer, bytes(from, group.rows, columns))?;
         Ok(to)
     };
     let padded = LinearArguments {
         rows: GEMM_ROWS,
         x: copy_to_scratch("group of x", group.x, group.inputs)?,
         residual: match group.residual {
-            Some(residual) => Some(copy_to_scratch(
-                "group of residual",
-                residual,
-                group.outputs,
-            )?),
+            Some(residual) => Some(copy_to_scratch("group of residual", residual, group.outputs)?),
             None => None,
         },
         out: scratch("group of out", group.out, group.outputs)?,
@@ -83,6 +72,5 @@ fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
     };
     cublaslt_gemm(call, &padded)?;
     let bytes_out = bytes(group.out, group.rows, group.outputs);
-    call.queue
-        .copy(padded.out.pointer, group.out.pointer, bytes_out)
+    call.queue.copy(padded.out.pointer, group.out.pointer, bytes_out)
 }

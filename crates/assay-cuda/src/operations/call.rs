@@ -37,11 +37,7 @@ impl<'a> Call<'a> {
         queue: &'a Queue<'a>,
         arguments: Arguments<'a>,
     ) -> Self {
-        Call {
-            arguments,
-            context,
-            queue,
-        }
+        Call { arguments, context, queue }
     }
 
     /// The kernel with these macros; file and entry point share the name.
@@ -94,9 +90,7 @@ impl<'a> Call<'a> {
 
     pub fn float(&self, name: &str) -> Result<f32> {
         let value = self.arguments.float(name);
-        value
-            .map(|value| value as f32)
-            .map_err(|error| launch_error(error.to_string()))
+        value.map(|value| value as f32).map_err(|error| launch_error(error.to_string()))
     }
 
     /// A count of 0 or more, of 64 bits.
@@ -142,9 +136,7 @@ impl<'a> Call<'a> {
         let Some(operand) = found.map_err(|error| launch_error(error.to_string()))? else {
             return Ok(None);
         };
-        let count = extents
-            .iter()
-            .try_fold(1u64, |all, one| all.checked_mul(*one));
+        let count = extents.iter().try_fold(1u64, |all, one| all.checked_mul(*one));
         let required = operand
             .format
             .element_bytes()
@@ -152,10 +144,7 @@ impl<'a> Call<'a> {
         match required {
             Some(required) if operand.bytes >= required => Ok(Some(operand)),
             Some(required) => Err(self.error(
-                format_args!(
-                    "{name} of {required} bytes, for {extents:?} of {}",
-                    operand.format
-                ),
+                format_args!("{name} of {required} bytes, for {extents:?} of {}", operand.format),
                 operand.bytes,
             )),
             None => Err(self.error(format_args!("{name} of unpacked elements"), operand.format)),
@@ -189,9 +178,7 @@ impl<'a> Call<'a> {
         extents: &[u64],
     ) -> Result<Option<Operand>> {
         let found = self.optional(name, extents)?;
-        found
-            .map(|found| self.same(name, format, found))
-            .transpose()
+        found.map(|found| self.same(name, format, found)).transpose()
     }
 
     fn same(&self, name: &str, format: ElementFormat, found: Operand) -> Result<Operand> {
@@ -226,13 +213,6 @@ pub(super) fn int(size: u64) -> KernelArgument {
 /// The elements of one vectorized access: 16 bytes, where row widths and addresses are aligned.
 pub(super) fn vector(format: ElementFormat, width: u64, operands: &[Option<Operand>]) -> u64 {
     let wide = 16 / format.element_bytes().unwrap_or(16);
-    let aligned = operands
-        .iter()
-        .flatten()
-        .all(|operand| operand.pointer.0.is_multiple_of(16));
-    if aligned && width.is_multiple_of(wide) {
-        wide
-    } else {
-        1
-    }
+    let aligned = operands.iter().flatten().all(|operand| operand.pointer.0.is_multiple_of(16));
+    if aligned && width.is_multiple_of(wide) { wide } else { 1 }
 }

@@ -18,20 +18,16 @@ fn enumeration<T: Debug>(name: &str, variants: impl IntoIterator<Item = T>) -> S
 
 /// The text of the header.
 pub(crate) fn header() -> String {
-    let sizes = joined(BLOCKS, |format| {
-        format!("{{{}, {}}}", format.block_values(), format.block_bytes())
-    });
+    let sizes =
+        joined(BLOCKS, |format| format!("{{{}, {}}}", format.block_values(), format.block_bytes()));
     // Kernels get the formats of array elements as integers, at run time.
     let elements = ElementFormat::ALL.iter().filter_map(|&format| {
         let name = format.name().to_uppercase();
         Some((name, format.code(), element_type(format)?))
     });
-    let codes = joined(elements.clone(), |(name, code, _)| {
-        format!("{name} = {code}")
-    });
-    let cases: String = elements
-        .map(|(name, _, element)| format!(" CASE({name}, {element})"))
-        .collect();
+    let codes = joined(elements.clone(), |(name, code, _)| format!("{name} = {code}"));
+    let cases: String =
+        elements.map(|(name, _, element)| format!(" CASE({name}, {element})")).collect();
     [
         "#pragma once\n",
         &enumeration("WeightFormat", WeightFormat::ALL),

@@ -98,8 +98,7 @@ fn launch_fused(
         pointer(combination.out),
         int(outputs),
     ];
-    call.queue
-        .launch(&function, grid_2d(ctas, rows, threads), &arguments)
+    call.queue.launch(&function, grid_2d(ctas, rows, threads), &arguments)
 }
 
 pub(super) fn combine_linear(call: &Call<'_>) -> Result<()> {
@@ -158,12 +157,7 @@ mod tests {
     fn tiles_of_published_models_fit_the_registers() {
         let shape = |top_k, inputs, outputs| {
             Shape::new(top_k, inputs, outputs).map(|one| {
-                (
-                    one.warps_per_expert,
-                    one.chunks_per_thread,
-                    one.rows_per_cta,
-                    one.ctas_per_sm,
-                )
+                (one.warps_per_expert, one.chunks_per_thread, one.rows_per_cta, one.ctas_per_sm)
             })
         };
         // Qwen3-30B-A3B, gpt-oss, Mixtral; more experts than a CTA has warps.

@@ -23,12 +23,8 @@ fn trace_level() -> u64 {
 fn stores_times(file: &str) -> bool {
     static TRACED: OnceLock<Vec<&str>> = OnceLock::new();
     let traced = TRACED.get_or_init(|| {
-        let traced = sources::sources()
-            .iter()
-            .filter(|(_, text)| text.contains("TRACE_SPAN("));
-        traced
-            .filter_map(|(name, _)| name.strip_suffix(".cu"))
-            .collect()
+        let traced = sources::sources().iter().filter(|(_, text)| text.contains("TRACE_SPAN("));
+        traced.filter_map(|(name, _)| name.strip_suffix(".cu")).collect()
     });
     traced.contains(&file)
 }
@@ -124,14 +120,8 @@ impl OperationContext {
         for (slot, define) in filled.iter_mut().zip(all) {
             *slot = Some(define);
         }
-        let variant = Variant {
-            kernel,
-            defines: filled,
-        };
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let variant = Variant { kernel, defines: filled };
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = functions.get(&variant) {
             return Ok(Arc::clone(known));
         }
@@ -173,24 +163,11 @@ fn compile(
     let Some(text) = sources::source(&name) else {
         return Err(launch_error(format!("there is no source {name}")));
     };
-    let options: Vec<String> = defines
-        .iter()
-        .map(|(name, value)| format!("-D{name}={value}"))
-        .collect();
-    let source = Source {
-        name: &name,
-        text,
-        headers: &sources::headers(),
-        options: &options,
-    };
+    let options: Vec<String> =
+        defines.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+    let source = Source { name: &name, text, headers: &sources::headers(), options: &options };
     let module = queue.device().compile(&source);
     let module = module.map_err(|error| launch_error(error.to_string()))?;
     // Every kernel of ours calls wait_on_dependency(), so that launches may overlap.
-    module.function(
-        kernel,
-        LaunchOptions {
-            programmatic_dependent_launch: true,
-            stores_times,
-        },
-    )
+    module.function(kernel, LaunchOptions { programmatic_dependent_launch: true, stores_times })
 }

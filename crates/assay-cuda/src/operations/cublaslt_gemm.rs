@@ -26,13 +26,7 @@ fn alignment(operand: Operand) -> u32 {
 }
 
 fn matrix(element: Element, operand: Operand, transposed: bool, stride: u64) -> Matrix {
-    Matrix {
-        element,
-        transposed,
-        stride,
-        batch_stride: 0,
-        alignment: alignment(operand),
-    }
+    Matrix { element, transposed, stride, batch_stride: 0, alignment: alignment(operand) }
 }
 
 /// A GEMM of many rows with weights.
@@ -77,18 +71,8 @@ pub(super) fn fp8_gemm(call: &Call<'_>) -> Result<()> {
     // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
     let unpacked = |purpose, from: Operand, scales, rows: u64| -> Result<Operand> {
         let bytes = rows * inputs * element_bytes(out.format).unwrap_or(0);
-        let to = Operand {
-            pointer: call.scratch(purpose, bytes)?,
-            bytes,
-            format: out.format,
-        };
-        let packed = PackedWeights {
-            layout,
-            weights: from.pointer,
-            scales,
-            outputs: rows,
-            inputs,
-        };
+        let to = Operand { pointer: call.scratch(purpose, bytes)?, bytes, format: out.format };
+        let packed = PackedWeights { layout, weights: from.pointer, scales, outputs: rows, inputs };
         packed.dequantize_into(call, to)?;
         Ok(to)
     };
@@ -116,24 +100,11 @@ fn describe(
     scales: Scales,
 ) -> Result<(GemmProblem, GemmPointers, Unfused)> {
     let LinearArguments {
-        rows,
-        inputs,
-        outputs,
-        x,
-        weights,
-        bias,
-        residual,
-        out,
-        activation,
-        ..
+        rows, inputs, outputs, x, weights, bias, residual, out, activation, ..
     } = *linear;
     let element_type = element(call, "x", x.format)?;
     // Bias and residual are of the type of x, or of out where x is e4m3.
-    let added_format = if scales.is_some() {
-        out.format
-    } else {
-        x.format
-    };
+    let added_format = if scales.is_some() { out.format } else { x.format };
     let epilogue = match (activation, residual) {
         (Activation::GeluTanh, None) => Some(Epilogue::GeluTanh),
         (Activation::Relu, None) => Some(Epilogue::Relu),
@@ -151,9 +122,7 @@ fn describe(
         b: matrix(element_type, weights, true, inputs),
         out: matrix(element(call, "out", out.format)?, out, false, outputs),
         has_c: fused.is_some(),
-        bias: bias
-            .map(|_| element(call, "bias", added_format))
-            .transpose()?,
+        bias: bias.map(|_| element(call, "bias", added_format)).transpose()?,
         epilogue: epilogue.unwrap_or(Epilogue::None),
         tf32: call.queue.device().allows_tf32(),
         fast_accumulation: false,
@@ -167,10 +136,8 @@ fn describe(
         scales,
         out: out.pointer,
     };
-    let unfused = Unfused {
-        activates: epilogue.is_none(),
-        residual: residual.filter(|_| fused.is_none()),
-    };
+    let unfused =
+        Unfused { activates: epilogue.is_none(), residual: residual.filter(|_| fused.is_none()) };
     if unfused.residual.is_some() && out.format != added_format {
         let expected = format_args!("out of {added_format}, as the residual");
         return Err(call.error(expected, out.format));
@@ -275,8 +242,5 @@ fn strided(
     if operand.bytes < expected {
         return Err(call.error(format_args!("{name} of {expected} bytes"), operand.bytes));
     }
-    Ok(Matrix {
-        batch_stride,
-        ..matrix(element, operand, transposed, stride)
-    })
+    Ok(Matrix { batch_stride, ..matrix(element, operand, transposed, stride) })
 }

@@ -102,9 +102,7 @@ impl Elementwise {
         });
         let [first, second, third, result] = types;
         let arrays = self.elements.arrays[..RESULT].iter().enumerate();
-        let scalars: u64 = arrays
-            .map(|(index, array)| u64::from(array.is_none()) << index)
-            .sum();
+        let scalars: u64 = arrays.map(|(index, array)| u64::from(array.is_none()) << index).sum();
         let vectorization = self.vectorization();
         let defines = [
             ("EXPRESSION", expression.into()),
@@ -195,16 +193,8 @@ fn read(call: &Call<'_>) -> Result<(i64, ElementFormat, Elements)> {
     for (index, slot) in arrays.iter_mut().enumerate() {
         *slot = call.raw_at(index)?;
     }
-    let scalars = [
-        call.integer_at(2)?,
-        call.integer_at(3)?,
-        call.integer_at(4)?,
-    ];
-    let elements = Elements {
-        arrays,
-        scalars,
-        count: 0,
-    };
+    let scalars = [call.integer_at(2)?, call.integer_at(3)?, call.integer_at(4)?];
+    let elements = Elements { arrays, scalars, count: 0 };
     Ok((call.integer_at(0)?, call.format("compute_type")?, elements))
 }
 
@@ -233,15 +223,9 @@ pub(super) fn elementwise(call: &Call<'_>) -> Result<()> {
     if let Some(function) = shared_kernel.and_then(|number| call.context.numbered_function(number))
     {
         let config = grid(call, elements.count)?;
-        return call
-            .queue
-            .launch_words(&function, config, &mut elements.words(axes.iter()));
+        return call.queue.launch_words(&function, config, &mut elements.words(axes.iter()));
     }
-    let elementwise = Elementwise {
-        elements,
-        compute_format,
-        axes,
-    };
+    let elementwise = Elementwise { elements, compute_format, axes };
     compile_and_launch(call, shared_kernel, elementwise)
 }
 
@@ -262,15 +246,9 @@ pub(super) fn map(call: &Call<'_>) -> Result<()> {
     if let Some(function) = shared_kernel.and_then(|number| call.context.numbered_function(number))
     {
         let axis = std::iter::once((given_count, [1; ARRAYS]));
-        return call
-            .queue
-            .launch_words(&function, grid(call, count)?, &mut elements.words(axis));
+        return call.queue.launch_words(&function, grid(call, count)?, &mut elements.words(axis));
     }
-    let elementwise = Elementwise {
-        elements,
-        compute_format,
-        axes: Axes::contiguous(given_count),
-    };
+    let elementwise = Elementwise { elements, compute_format, axes: Axes::contiguous(given_count) };
     compile_and_launch(call, shared_kernel, elementwise)
 }
 
@@ -282,20 +260,11 @@ fn compile_and_launch(
     let expression = call.expression("expression")?;
     let is_copy = expression == COPY;
     let (type_name, compute) = match is_copy {
-        true => (
-            opaque_type as TypeName,
-            opaque_type(elementwise.compute_format),
-        ),
-        false => (
-            element_type as TypeName,
-            compute_type(elementwise.compute_format),
-        ),
+        true => (opaque_type as TypeName, opaque_type(elementwise.compute_format)),
+        false => (element_type as TypeName, compute_type(elementwise.compute_format)),
     };
     let Some(compute) = compute else {
-        return Err(call.error(
-            "a format that kernels compute in",
-            elementwise.compute_format,
-        ));
+        return Err(call.error("a format that kernels compute in", elementwise.compute_format));
     };
     let (function, vector) = match shared_kernel {
         Some(number) if !is_copy => {
@@ -331,20 +300,10 @@ mod tests {
 
     #[test]
     fn words_match_the_kernel_parameters() {
-        let operand = |address, format| {
-            Some(Operand {
-                pointer: DevicePointer(address),
-                bytes: 96,
-                format,
-            })
-        };
+        let operand =
+            |address, format| Some(Operand { pointer: DevicePointer(address), bytes: 96, format });
         let elements = Elements {
-            arrays: [
-                operand(16, ElementFormat::F32),
-                None,
-                None,
-                operand(32, ElementFormat::F64),
-            ],
+            arrays: [operand(16, ElementFormat::F32), None, None, operand(32, ElementFormat::F64)],
             scalars: [0, -1, 7],
             count: 12,
         };
@@ -356,12 +315,7 @@ mod tests {
         assert_eq!([strides(0), strides(1)], [[4, 1], [0, 1]]);
         assert_eq!([strides(2), strides(3)], [[0, 0], [4, 1]]);
         assert_eq!(words[45..48], [0, u64::MAX, 7]);
-        let formats = [
-            ElementFormat::F32.code() as u8,
-            255,
-            255,
-            ElementFormat::F64.code() as u8,
-        ];
+        let formats = [ElementFormat::F32.code() as u8, 255, 255, ElementFormat::F64.code() as u8];
         assert_eq!(words[48].to_le_bytes()[..4], formats);
         assert_eq!(words[48] >> 32, 2);
     }

@@ -4,8 +4,5 @@ use assay_runtime::backend::{BackendError, Operation};
 
 /// A failed launch, with this message.
 pub(super) fn launch_error(message: String) -> BackendError {
-    BackendError::Driver {
-        operation: Operation::Launch,
-        message,
-    }
+    BackendError::Driver { operation: Operation::Launch, message }
 }

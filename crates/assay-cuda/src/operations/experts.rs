@@ -32,11 +32,7 @@ impl Routing {
             let expected = format_args!("groups of {experts} experts that hold {top_k}");
             return Err(call.error(expected, format_args!("{top_groups} of {groups}")));
         }
-        Ok(Routing {
-            top_k,
-            groups,
-            top_groups,
-        })
+        Ok(Routing { top_k, groups, top_groups })
     }
 
     /// The macros of route.cuh.
@@ -115,12 +111,7 @@ impl Combination {
         if self.rows > 65_535 {
             return Err(call.error("at most 65535 rows", self.rows));
         }
-        let operands = [
-            Some(self.outputs),
-            self.residual,
-            self.shared,
-            Some(self.out),
-        ];
+        let operands = [Some(self.outputs), self.residual, self.shared, Some(self.out)];
         let vector = vector(self.outputs.format, self.columns, &operands);
         let element = call.float_type("outputs", self.outputs)?;
         let defines: [Define; 2] = [("ELEMENT", element.into()), ("VECTOR", vector.into())];
@@ -137,8 +128,7 @@ impl Combination {
             int(self.top_k),
         ];
         let ctas_x = self.columns.div_ceil(vector * threads);
-        call.queue
-            .launch(&function, grid_2d(ctas_x, self.rows, threads), &arguments)
+        call.queue.launch(&function, grid_2d(ctas_x, self.rows, threads), &arguments)
     }
 }
 

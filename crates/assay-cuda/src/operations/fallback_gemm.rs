@@ -75,10 +75,8 @@ pub(super) fn fallback_gemm(
     let [row, _, batch] = strides(&problem.out);
     arguments.extend([row, batch]);
     let config_2d = grid_2d(tiles_n, tiles_m, THREADS);
-    let config = LaunchConfig {
-        grid: [config_2d.grid[0], config_2d.grid[1], problem.batch],
-        ..config_2d
-    };
+    let config =
+        LaunchConfig { grid: [config_2d.grid[0], config_2d.grid[1], problem.batch], ..config_2d };
     let function = call.function("matmul", &defines)?;
     call.queue.launch(&function, config, &arguments)
 }

@@ -42,9 +42,8 @@ impl GemvShape {
     fn new(gated: bool, rows: u64, row_chunks: u64, layout: Option<WeightLayout>) -> Self {
         use WeightFormat::{E4m3, Float16, Int8};
         let rows = rows.next_power_of_two();
-        let (weight_format, group_size) = layout.map_or((Float16, 0), |layout| {
-            (layout.weight_format, layout.group_size)
-        });
+        let (weight_format, group_size) =
+            layout.map_or((Float16, 0), |layout| (layout.weight_format, layout.group_size));
         let has_nested_scales = layout.is_some_and(WeightLayout::has_nested_scales);
         let (rows_per_cta, threads, ctas_per_sm) = match weight_format {
             Float16 => Self::of_16_bits(rows, row_chunks),
@@ -154,10 +153,7 @@ impl CircularBuffer {
             ctas_per_sm,
             chunks_per_thread: row_chunks.div_ceil(threads),
         };
-        let buffer = CircularBuffer {
-            stages,
-            stage_bytes,
-        };
+        let buffer = CircularBuffer { stages, stage_bytes };
         (stages >= Self::MIN_STAGES).then_some((shape, buffer))
     }
 }
@@ -193,10 +189,7 @@ pub(super) fn prefers_gemv(linear: &LinearArguments) -> bool {
 /// The operand from element `elements` on.
 fn advanced(operand: Operand, elements: u64) -> Operand {
     let bytes = elements * element_bytes(operand.format).unwrap_or(0);
-    Operand {
-        pointer: DevicePointer(operand.pointer.0 + bytes),
-        ..operand
-    }
+    Operand { pointer: DevicePointer(operand.pointer.0 + bytes), ..operand }
 }
 
 /// Launches one GEMV for every few rows of x.
@@ -218,13 +211,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
         Some((shape, buffer)) => (shape, Some(buffer)),
         None => (in_registers, None),
     };
-    let GemvShape {
-        rows,
-        rows_per_cta,
-        threads,
-        ctas_per_sm,
-        chunks_per_thread,
-    } = shape;
+    let GemvShape { rows, rows_per_cta, threads, ctas_per_sm, chunks_per_thread } = shape;
     let mut defines = layout_defines(layout);
     defines.extend([
         ("ELEMENT", call.float_type("x", linear.x)?.into()),
@@ -235,10 +222,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
         ("INPUTS", linear.inputs.into()),
         ("MAX_ROWS", rows.into()),
         ("ROWS_PER_CTA", rows_per_cta.into()),
-        (
-            "NO_TAIL",
-            linear.outputs.is_multiple_of(rows_per_cta).into(),
-        ),
+        ("NO_TAIL", linear.outputs.is_multiple_of(rows_per_cta).into()),
         ("THREADS", threads.into()),
         ("CHUNKS_PER_THREAD", chunks_per_thread.into()),
         ("CTAS_PER_SM", ctas_per_sm.into()),
@@ -247,10 +231,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
     let ctas = linear.outputs.div_ceil(rows_per_cta).min(max_ctas);
     let (function, config) = match buffer {
         None => (call.function("gemv", &defines)?, grid_1d(ctas, threads)),
-        Some(CircularBuffer {
-            stages,
-            stage_bytes,
-        }) => {
+        Some(CircularBuffer { stages, stage_bytes }) => {
             defines.push(("STAGES", stages.into()));
             let config = LaunchConfig {
                 shared_bytes: (stages * stage_bytes) as u32,
@@ -265,9 +246,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
     let mut done = 0;
     while done < linear.rows {
         let pass_rows = (linear.rows - done).min(max_rows_at_once);
-        let residual = linear
-            .residual
-            .map(|one| advanced(one, done * linear.outputs));
+        let residual = linear.residual.map(|one| advanced(one, done * linear.outputs));
         let arguments = [
             pointer(linear.weights),
             KernelArgument::Pointer(linear.packed.map_or(DevicePointer(0), |one| one.scales)),
@@ -318,10 +297,7 @@ pub(super) fn launch_grouped_gemv(call: &Call<'_>, grouped: &GroupedLinear) -> R
         ("INPUTS", grouped.inputs.into()),
         ("MAX_ROWS", shape.rows.into()),
         ("ROWS_PER_CTA", shape.rows_per_cta.into()),
-        (
-            "NO_TAIL",
-            grouped.outputs.is_multiple_of(shape.rows_per_cta).into(),
-        ),
+        ("NO_TAIL", grouped.outputs.is_multiple_of(shape.rows_per_cta).into()),
         ("THREADS", shape.threads.into()),
         ("CHUNKS_PER_THREAD", shape.chunks_per_thread.into()),
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
@@ -337,10 +313,7 @@ pub(super) fn launch_grouped_gemv(call: &Call<'_>, grouped: &GroupedLinear) -> R
         let arguments = [
             pointer(grouped.weights),
             KernelArgument::Pointer(grouped.packed.map_or(DevicePointer(0), |one| one.scales)),
-            pointer(advanced(
-                grouped.x,
-                first / grouped.fan_out * grouped.inputs,
-            )),
+            pointer(advanced(grouped.x, first / grouped.fan_out * grouped.inputs)),
             KernelArgument::Pointer(DevicePointer(0)),
             pointer_or_null(grouped.bias),
             KernelArgument::Pointer(DevicePointer(0)),

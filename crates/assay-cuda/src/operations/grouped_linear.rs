@@ -106,17 +106,10 @@ impl GroupedLinear {
     /// Dequantizes the weights of all experts, and multiplies by those.
     fn launch_dequantized(&self, call: &Call<'_>, packed: &PackedWeights) -> Result<()> {
         let bytes = packed.outputs * packed.inputs * element_bytes(self.x.format).unwrap_or(0);
-        let weights = Operand {
-            pointer: call.scratch("unpacked", bytes)?,
-            bytes,
-            format: self.x.format,
-        };
+        let weights =
+            Operand { pointer: call.scratch("unpacked", bytes)?, bytes, format: self.x.format };
         packed.dequantize_into(call, weights)?;
-        let dense = GroupedLinear {
-            weights,
-            packed: None,
-            ..*self
-        };
+        let dense = GroupedLinear { weights, packed: None, ..*self };
         dense.launch_gemm(call)
     }
 

@@ -36,20 +36,13 @@ impl Shape {
         let slice_k = 128;
         // What a warp holds of x: 8 k-steps of 32 inputs.
         let candidates = [8, 7, 6, 5, 4].into_iter();
-        let (warps, slices) = candidates
-            .map(|warps| (warps, inputs / (warps * slice_k)))
-            .find(|(warps, slices)| {
-                (1..=2).contains(slices) && warps * slices * slice_k == inputs
-            })?;
+        let (warps, slices) = candidates.map(|warps| (warps, inputs / (warps * slice_k))).find(
+            |(warps, slices)| (1..=2).contains(slices) && warps * slices * slice_k == inputs,
+        )?;
         let other = 2 * warps * ITEM_ROWS * TILE_ROWS * 4 + Self::grouping_bytes(experts);
         let stage = warps * ITEM_ROWS * (2 * slice_k + ROW_PADDING);
         let stages = (shared_bytes.checked_sub(other)? / stage).min(6);
-        (stages >= 3).then_some(Shape {
-            slice_k,
-            slices,
-            warps,
-            stages,
-        })
+        (stages >= 3).then_some(Shape { slice_k, slices, warps, stages })
     }
 
     /// Shared memory of the grouped assignments, rounded up.
@@ -69,11 +62,7 @@ pub(super) fn try_grouped_small_m_gemm(call: &Call<'_>, grouped: &GroupedLinear)
         && grouped.assignments
             <= call.size("small_m_rows")?.min(MAX_MEAN_ROWS) * grouped.experts_count;
     let facts = call.queue.device().facts();
-    let shape = Shape::new(
-        grouped.inputs,
-        grouped.experts_count,
-        u64::from(facts.shared_bytes),
-    );
+    let shape = Shape::new(grouped.inputs, grouped.experts_count, u64::from(facts.shared_bytes));
     let Some(shape) = shape.filter(|_| few && grouped.packed.is_none()) else {
         return Ok(false);
     };

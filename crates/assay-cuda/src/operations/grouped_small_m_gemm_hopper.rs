@@ -46,9 +46,7 @@ impl Shape {
             // The barriers of one CTA hide behind the other.
             Shape {
                 parts: 1,
-                warps: [4, 6, 5, 8]
-                    .into_iter()
-                    .find(|warps| inputs.is_multiple_of(32 * warps))?,
+                warps: [4, 6, 5, 8].into_iter().find(|warps| inputs.is_multiple_of(32 * warps))?,
                 stages: 1,
                 ctas_per_sm: 2,
                 chunk: 2,
@@ -60,13 +58,7 @@ impl Shape {
                     let suits = |warps: &u64| inputs.is_multiple_of(32 * parts * warps);
                     Some((parts, WARPS.into_iter().find(suits)?))
                 })?;
-            Shape {
-                parts,
-                warps,
-                stages: 3,
-                ctas_per_sm: 1,
-                chunk: 1,
-            }
+            Shape { parts, warps, stages: 3, ctas_per_sm: 1, chunk: 1 }
         };
         let room = (shared_bytes + RESERVED_BYTES) / shape.ctas_per_sm - RESERVED_BYTES;
         let fits = shape.static_bytes(experts) + shape.ring_bytes(inputs) <= room
@@ -102,11 +94,9 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
     if !few || !aligned || facts.capability != CAPABILITY || grouped.packed.is_some() {
         return Ok(false);
     }
-    let Some(shape) = Shape::new(
-        grouped.inputs,
-        grouped.experts_count,
-        u64::from(facts.shared_bytes),
-    ) else {
+    let Some(shape) =
+        Shape::new(grouped.inputs, grouped.experts_count, u64::from(facts.shared_bytes))
+    else {
         return Ok(false);
     };
     let multiprocessors = u64::from(facts.multiprocessors);

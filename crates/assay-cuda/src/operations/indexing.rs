@@ -25,9 +25,7 @@ fn grid_ctas(call: &Call<'_>, threads: u64) -> Result<u64> {
 fn access_bytes(row: u64, bytes: u64, operands: [Operand; 2]) -> u64 {
     let [first, second] = operands.map(|operand| operand.pointer.0);
     let fits = |bytes_per_access: &&u64| {
-        [first, second, row]
-            .iter()
-            .all(|one| one.is_multiple_of(**bytes_per_access))
+        [first, second, row].iter().all(|one| one.is_multiple_of(**bytes_per_access))
     };
     let widest = [16, 8, 4, 2].iter().find(fits).copied().unwrap_or(1);
     widest.max(bytes)
@@ -39,11 +37,7 @@ pub(super) fn gather(call: &Call<'_>) -> Result<()> {
     let along_axis = call.integer("along_axis")? != 0;
     let x = call.operand("x", &[outer, axis, inner])?;
     let out = call.typed("out", x.format, &[outer, count, inner])?;
-    let selected = if along_axis {
-        outer * count * inner
-    } else {
-        count
-    };
+    let selected = if along_axis { outer * count * inner } else { count };
     let indices = call.typed("indices", ElementFormat::I64, &[selected])?;
     let bytes = x.format.element_bytes().unwrap_or(1);
     // Adjacent elements of the inner axis move together, where they share an index.
@@ -57,23 +51,12 @@ pub(super) fn gather(call: &Call<'_>) -> Result<()> {
         return Ok(());
     }
     let ctas = grid_ctas(call, total)?;
-    let defines: [Define; 2] = [
-        ("ACCESS_BYTES", bytes_per_access.into()),
-        ("ALONG_AXIS", along_axis.into()),
-    ];
+    let defines: [Define; 2] =
+        [("ACCESS_BYTES", bytes_per_access.into()), ("ALONG_AXIS", along_axis.into())];
     let function = call.function("gather", &defines)?;
     let [axis, count, inner, total] = [axis, count, inner, total].map(KernelArgument::U64);
-    let arguments = [
-        pointer(x),
-        pointer(indices),
-        pointer(out),
-        axis,
-        count,
-        inner,
-        total,
-    ];
-    call.queue
-        .launch(&function, grid_1d(ctas, THREADS), &arguments)
+    let arguments = [pointer(x), pointer(indices), pointer(out), axis, count, inner, total];
+    call.queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn scatter(call: &Call<'_>) -> Result<()> {
@@ -98,17 +81,9 @@ pub(super) fn scatter(call: &Call<'_>) -> Result<()> {
         claims = call.scratch("scatter claims", axis * 4)?;
         call.queue.fill(claims, 0, axis * 4)?;
         let claim = call.entry("scatter", "scatter_claim", &defines)?;
-        let arguments = [
-            pointer(indices),
-            KernelArgument::Pointer(claims),
-            axis_argument,
-            count_argument,
-        ];
-        call.queue.launch(
-            &claim,
-            grid_1d(count.div_ceil(THREADS), THREADS),
-            &arguments,
-        )?;
+        let arguments =
+            [pointer(indices), KernelArgument::Pointer(claims), axis_argument, count_argument];
+        call.queue.launch(&claim, grid_1d(count.div_ceil(THREADS), THREADS), &arguments)?;
     }
     let function = call.function("scatter", &defines)?;
     let arguments = [
@@ -121,8 +96,7 @@ pub(super) fn scatter(call: &Call<'_>) -> Result<()> {
         KernelArgument::U64(inner),
         KernelArgument::U64(total),
     ];
-    call.queue
-        .launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn flag_counts(call: &Call<'_>) -> Result<()> {
@@ -135,13 +109,8 @@ pub(super) fn flag_counts(call: &Call<'_>) -> Result<()> {
     }
     let ctas = grid_ctas(call, tiles * THREADS)?;
     let flag_counts = call.entry("compact", "flag_counts", &[("THREADS", THREADS.into())])?;
-    let arguments = [
-        pointer(flags),
-        pointer(prefix_counts),
-        KernelArgument::U64(count),
-    ];
-    call.queue
-        .launch(&flag_counts, grid_1d(ctas, THREADS), &arguments)?;
+    let arguments = [pointer(flags), pointer(prefix_counts), KernelArgument::U64(count)];
+    call.queue.launch(&flag_counts, grid_1d(ctas, THREADS), &arguments)?;
     let prefix_sum = Scan {
         types: ["i64"; 3],
         bytes: [8; 2],
@@ -165,15 +134,8 @@ pub(super) fn compact(call: &Call<'_>) -> Result<()> {
     let ctas = grid_ctas(call, tiles * THREADS)?;
     let compact = call.function("compact", &[("THREADS", THREADS.into())])?;
     let [count, selected] = [count, selected].map(KernelArgument::U64);
-    let arguments = [
-        pointer(flags),
-        pointer(prefix_counts),
-        pointer(indices),
-        count,
-        selected,
-    ];
-    call.queue
-        .launch(&compact, grid_1d(ctas, THREADS), &arguments)
+    let arguments = [pointer(flags), pointer(prefix_counts), pointer(indices), count, selected];
+    call.queue.launch(&compact, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn searchsorted(call: &Call<'_>) -> Result<()> {
@@ -197,14 +159,7 @@ pub(super) fn searchsorted(call: &Call<'_>) -> Result<()> {
     ];
     let function = call.function("searchsorted", &defines)?;
     let [length, count] = [length, count].map(KernelArgument::U64);
-    let arguments = [
-        pointer(sorted),
-        pointer_or_null(sorter),
-        pointer(x),
-        pointer(out),
-        length,
-        count,
-    ];
-    call.queue
-        .launch(&function, grid_1d(ctas, THREADS), &arguments)
+    let arguments =
+        [pointer(sorted), pointer_or_null(sorter), pointer(x), pointer(out), length, count];
+    call.queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }

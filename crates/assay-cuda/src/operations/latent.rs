@@ -63,8 +63,7 @@ pub(super) fn latent_write(call: &Call<'_>) -> Result<()> {
         int(rotary_dim),
         KernelArgument::F32(call.float("epsilon")?),
     ];
-    call.queue
-        .launch(&function, grid_1d(rows, threads), &arguments)
+    call.queue.launch(&function, grid_1d(rows, threads), &arguments)
 }
 
 /// How a CTA of the kernel is shaped.
@@ -81,11 +80,7 @@ impl LatentTile {
     /// The tile of a step. Sums over tokens depend on it, so that the rows of a step must not decide:
     /// a batch-invariant step says more than one row, whatever it has, and takes the tile of prefill.
     fn of_step(max_query_len: u64, heads: u64, width: u64, shared_bytes: u64) -> Self {
-        let queries = if max_query_len > 1 {
-            MAX_QUERIES
-        } else {
-            heads
-        };
+        let queries = if max_query_len > 1 { MAX_QUERIES } else { heads };
         Self::new(queries, width, shared_bytes)
     }
 
@@ -96,16 +91,8 @@ impl LatentTile {
             17..=32 => (32, 4),
             _ => (MAX_QUERIES, 2),
         };
-        let wanted = LatentTile {
-            queries: size,
-            n_warps,
-            stages: 2,
-        };
-        let small = LatentTile {
-            queries: size.min(32),
-            n_warps: 4,
-            stages: 1,
-        };
+        let wanted = LatentTile { queries: size, n_warps, stages: 2 };
+        let small = LatentTile { queries: size.min(32), n_warps: 4, stages: 1 };
         let fits = wanted.shared_bytes(width) <= shared_bytes;
         if fits { wanted } else { small }
     }
@@ -273,8 +260,7 @@ impl LatentAttention {
             int(self.rank),
             int(splits),
         ];
-        call.queue
-            .launch(&function, grid_1d(all, threads), &arguments)
+        call.queue.launch(&function, grid_1d(all, threads), &arguments)
     }
 }
 

@@ -45,15 +45,8 @@ fn normalize(call: &Call<'_>, is_layer_norm: bool) -> Result<()> {
     };
     let residual = call.optional_typed("residual", x.format, &[rows, columns])?;
     let out = call.typed("out", x.format, &[rows, columns])?;
-    let norm = Norm {
-        x,
-        residual,
-        weight,
-        bias,
-        out,
-        is_layer_norm,
-        epsilon: call.float("epsilon")?,
-    };
+    let norm =
+        Norm { x, residual, weight, bias, out, is_layer_norm, epsilon: call.float("epsilon")? };
     norm.run(call, rows, columns)
 }
 
@@ -80,15 +73,7 @@ impl Norm {
         if rows * columns == 0 {
             return Ok(());
         }
-        let Norm {
-            x,
-            residual,
-            weight,
-            bias,
-            out,
-            is_layer_norm,
-            epsilon,
-        } = *self;
+        let Norm { x, residual, weight, bias, out, is_layer_norm, epsilon } = *self;
         let operands = [Some(x), Some(weight), bias, residual, Some(out)];
         let vector = vector(x.format, columns, &operands);
         let Some((chunks, threads)) = register_row(columns, vector) else {
@@ -111,8 +96,7 @@ impl Norm {
             int(columns),
             KernelArgument::F32(epsilon),
         ];
-        call.queue
-            .launch(&function, grid_1d(rows, threads), &arguments)
+        call.queue.launch(&function, grid_1d(rows, threads), &arguments)
     }
 }
 
@@ -141,11 +125,7 @@ pub(super) fn softmax(call: &Call<'_>) -> Result<()> {
         ("VECTOR", vector.into()),
     ];
     let function = call.function("softmax", &defines)?;
-    call.queue.launch(
-        &function,
-        grid_1d(rows, threads),
-        &[pointer(x), pointer(out), int(columns)],
-    )
+    call.queue.launch(&function, grid_1d(rows, threads), &[pointer(x), pointer(out), int(columns)])
 }
 
 pub(super) fn swiglu(call: &Call<'_>) -> Result<()> {
@@ -168,11 +148,8 @@ pub(super) fn gate_into(
     }
     let vector = vector(gate_up.format, columns, &[Some(gate_up), Some(out)]);
     let number = call.float_type("gate_up", gate_up)?;
-    let defines: [Define; 3] = [
-        ("ELEMENT", number.into()),
-        ("ACTIVATION", gate.into()),
-        ("VECTOR", vector.into()),
-    ];
+    let defines: [Define; 3] =
+        [("ELEMENT", number.into()), ("ACTIVATION", gate.into()), ("VECTOR", vector.into())];
     let function = call.function("swiglu", &defines)?;
     let threads = 128;
     let ctas_x = columns.div_ceil(vector * threads);
@@ -215,12 +192,7 @@ pub(super) fn activate_into(
     call.queue.launch(
         &function,
         grid_1d(count.div_ceil(vector * threads), threads),
-        &[
-            pointer(x),
-            pointer_or_null(residual),
-            pointer(out),
-            int(count),
-        ],
+        &[pointer(x), pointer_or_null(residual), pointer(out), int(count)],
     )
 }
 
@@ -275,9 +247,7 @@ fn gather_rows_from(
     }
     let alignments = [from.pointer.0, out.pointer.0, row_bytes];
     let fits = |access_bytes: &&u64| {
-        alignments
-            .iter()
-            .all(|operand| operand.is_multiple_of(**access_bytes))
+        alignments.iter().all(|operand| operand.is_multiple_of(**access_bytes))
     };
     let access_bytes = *[16u64, 4, 2].iter().find(fits).unwrap_or(&1);
     let function = call.function("gather_rows", &[("ACCESS_BYTES", access_bytes.into())])?;
@@ -301,8 +271,7 @@ fn gather_rows_from(
             int(rows),
             int(sampled_tokens.map_or(0, |sampled_tokens| sampled_tokens.bytes / 4)),
         ];
-        call.queue
-            .launch(&function, grid_2d(ctas_x, launch_rows, threads), &arguments)?;
+        call.queue.launch(&function, grid_2d(ctas_x, launch_rows, threads), &arguments)?;
         done += launch_rows;
     }
     Ok(())

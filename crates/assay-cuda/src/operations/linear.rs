@@ -29,13 +29,7 @@ pub(super) fn weights(
         return Ok((call.typed("weights", x, &[outputs, inputs])?, None));
     };
     let (weights, scales) = layout.find(call, "weights", outputs, inputs)?;
-    let packed = PackedWeights {
-        layout,
-        weights: weights.pointer,
-        scales,
-        outputs,
-        inputs,
-    };
+    let packed = PackedWeights { layout, weights: weights.pointer, scales, outputs, inputs };
     Ok((weights, Some(packed)))
 }
 
@@ -118,11 +112,7 @@ fn unfused(call: &Call<'_>, linear: &LinearArguments, gemm: Gemm) -> Result<()> 
     let scratch = |purpose, like: Operand, elements: u64| -> Result<Operand> {
         let bytes = elements * element_bytes(like.format).unwrap_or(0);
         let pointer = call.scratch(purpose, bytes)?;
-        Ok(Operand {
-            pointer,
-            bytes,
-            ..like
-        })
+        Ok(Operand { pointer, bytes, ..like })
     };
     if let Some(gain) = linear.gain {
         let size = [linear.rows, linear.inputs];

@@ -37,24 +37,19 @@ pub(super) fn stream_read(call: &Call<'_>) -> Result<()> {
         pointer(out),
     ];
     let function = call.function("stream_read", &[])?;
-    call.queue
-        .launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn stream_copy(call: &Call<'_>) -> Result<()> {
     let count = call.size("count")?;
-    let (x, out) = (
-        aligned_floats(call, "x", count)?,
-        aligned_floats(call, "out", count)?,
-    );
+    let (x, out) = (aligned_floats(call, "x", count)?, aligned_floats(call, "out", count)?);
     if count == 0 {
         return Ok(());
     }
     let function = call.function("stream_copy", &[])?;
     let ctas = count.div_ceil(4 * 4 * THREADS);
     let arguments = [pointer(x), pointer(out), KernelArgument::U64(count)];
-    call.queue
-        .launch(&function, grid_1d(ctas, THREADS), &arguments)
+    call.queue.launch(&function, grid_1d(ctas, THREADS), &arguments)
 }
 
 pub(super) fn fma_peak(call: &Call<'_>) -> Result<()> {
@@ -73,9 +68,5 @@ pub(super) fn fma_peak(call: &Call<'_>) -> Result<()> {
         KernelArgument::F32(call.float("factor")?),
         KernelArgument::F32(call.float("addend")?),
     ];
-    call.queue.launch(
-        &function,
-        grid_1d(count.div_ceil(4 * THREADS), THREADS),
-        &arguments,
-    )
+    call.queue.launch(&function, grid_1d(count.div_ceil(4 * THREADS), THREADS), &arguments)
 }

@@ -76,8 +76,7 @@ impl PackedWeights {
                 "dequantize" => [weights, scales, other, int(self.inputs)],
                 _ => [other, weights, scales, int(self.inputs)],
             };
-            call.queue
-                .launch(&function, grid_2d(ctas_x, launch_rows, THREADS), &arguments)?;
+            call.queue.launch(&function, grid_2d(ctas_x, launch_rows, THREADS), &arguments)?;
             done += launch_rows;
         }
         Ok(())
@@ -97,10 +96,7 @@ impl PackedWeights {
     fn quantize(&self, call: &Call<'_>) -> Result<()> {
         let x = call.operand("x", &[self.outputs, self.inputs])?;
         let defines: [Define; 4] = [
-            (
-                "WEIGHT_FORMAT",
-                self.layout.weight_format.macro_value().into(),
-            ),
+            ("WEIGHT_FORMAT", self.layout.weight_format.macro_value().into()),
             ("GROUP_SIZE", self.layout.group_size.into()),
             ("TYPE", call.float_type("x", x)?.into()),
             ("THREADS", ROW_THREADS.into()),
@@ -148,13 +144,7 @@ fn found(call: &Call<'_>) -> Result<PackedWeights> {
         return Err(call.error("weights of a quantized format with kernels", format));
     };
     let (weights, scales) = layout.find(call, "weights", outputs, inputs)?;
-    Ok(PackedWeights {
-        layout,
-        weights: weights.pointer,
-        scales,
-        outputs,
-        inputs,
-    })
+    Ok(PackedWeights { layout, weights: weights.pointer, scales, outputs, inputs })
 }
 
 pub(super) fn pack(call: &Call<'_>) -> Result<()> {

@@ -45,8 +45,7 @@ fn launch(
     }
     let function = call.function(kernel, defines)?;
     let config = grid_1d(count.div_ceil(THREADS), THREADS);
-    call.queue
-        .launch(&function, config, &[pointer(x), pointer(out), int(count)])
+    call.queue.launch(&function, config, &[pointer(x), pointer(out), int(count)])
 }
 
 /// Converts floats to another type.
@@ -71,10 +70,8 @@ pub(super) fn quantize(call: &Call<'_>) -> Result<()> {
     };
     let x = call.operand("x", &[count])?;
     let out = block_operand(call, "out", count, format)?;
-    let defines: [Define; 2] = [
-        ("BLOCK_FORMAT", code.into()),
-        ("TYPE", call.float_type("x", x)?.into()),
-    ];
+    let defines: [Define; 2] =
+        [("BLOCK_FORMAT", code.into()), ("TYPE", call.float_type("x", x)?.into())];
     launch(call, "quantize_blocks", &defines, [x, out], count)
 }
 
@@ -90,9 +87,7 @@ pub(super) fn dequantize(call: &Call<'_>) -> Result<()> {
     let x = block_operand(call, "x", count, format)?;
     let out = call.operand("out", &[count])?;
     let mut defines = layout.defines().to_vec();
-    defines.extend([
-        ("BLOCK_FORMAT", code.into()),
-        ("OUTPUT", call.float_type("out", out)?.into()),
-    ]);
+    defines
+        .extend([("BLOCK_FORMAT", code.into()), ("OUTPUT", call.float_type("out", out)?.into())]);
     launch(call, "dequantize_blocks", &defines, [x, out], count)
 }

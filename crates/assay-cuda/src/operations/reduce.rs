@@ -73,10 +73,7 @@ impl Shape {
     ) -> Result<SplitPlan> {
         let rows = self.inner == 1;
         let vectors = self.length / vector;
-        let threads_for_row = vectors
-            .div_ceil(vectors_per_thread)
-            .max(1)
-            .next_power_of_two();
+        let threads_for_row = vectors.div_ceil(vectors_per_thread).max(1).next_power_of_two();
         let (threads, rows_per_cta) = if rows {
             let threads = threads_for_row.min(max_threads);
             (threads, (THREADS / threads).max(1))
@@ -92,10 +89,7 @@ impl Shape {
         }
         let vectors_per_split = MIN_LOADS_PER_THREAD * if rows { threads } else { 1 };
         let max_useful_splits = vectors.div_ceil(vectors_per_split).max(1);
-        let splits = FULL_GRID_CTAS
-            .div_ceil(ctas.max(1))
-            .min(max_useful_splits)
-            .min(MAX_SPLITS);
+        let splits = FULL_GRID_CTAS.div_ceil(ctas.max(1)).min(max_useful_splits).min(MAX_SPLITS);
         let split_length = self.length.div_ceil(splits).next_multiple_of(vector);
         Ok(SplitPlan {
             rows,
@@ -115,31 +109,18 @@ impl Shape {
     fn vector(&self, from: DevicePointer, bytes: u64) -> u64 {
         let widest = 16 / bytes;
         let aligned = from.0.is_multiple_of(16) && self.length.is_multiple_of(widest);
-        if self.inner == 1 && aligned {
-            widest
-        } else {
-            1
-        }
+        if self.inner == 1 && aligned { widest } else { 1 }
     }
 
     /// The shape of the partials: as many results, each of an axis of splits.
     fn of_partials(self, splits: u64) -> Self {
-        Shape {
-            length: splits,
-            ..self
-        }
+        Shape { length: splits, ..self }
     }
 }
 
 fn shape_arguments(shape: Shape, plan: &SplitPlan) -> [KernelArgument; 5] {
-    [
-        shape.outer,
-        shape.length,
-        shape.inner,
-        plan.splits,
-        plan.split_length,
-    ]
-    .map(KernelArgument::U64)
+    [shape.outer, shape.length, shape.inner, plan.splits, plan.split_length]
+        .map(KernelArgument::U64)
 }
 
 /// What is subtracted from elements.
@@ -270,10 +251,7 @@ pub(super) fn reduce(call: &Call<'_>) -> Result<()> {
     let Some(compute) = compute_type(format) else {
         return Err(call.error("a format that kernels compute in", format));
     };
-    let reduction = Reduction {
-        name: call.expression("combine")?,
-        compute,
-    };
+    let reduction = Reduction { name: call.expression("combine")?, compute };
     let (storage, transform_type) = type_names(call, "x", x)?;
     let mut reduce_pass = ReducePass {
         from: x.pointer,
@@ -288,12 +266,8 @@ pub(super) fn reduce(call: &Call<'_>) -> Result<()> {
         scalar: call.double("epilogue_scalar")?,
     };
     if call.integer("centered")? != 0 {
-        let plan = shape.plan(
-            call,
-            shape.vector(x.pointer, reduce_pass.bytes),
-            REGISTER_VECTORS,
-            512,
-        )?;
+        let plan =
+            shape.plan(call, shape.vector(x.pointer, reduce_pass.bytes), REGISTER_VECTORS, 512)?;
         reduce_pass.center = if plan.rows && plan.splits == 1 {
             Center::Own
         } else {
@@ -331,10 +305,7 @@ pub(super) fn argreduce(call: &Call<'_>) -> Result<()> {
             ("VECTOR", vector.into()),
         ];
         let function = call.function("argreduce", &defines)?;
-        let arguments: Vec<_> = pointers
-            .into_iter()
-            .chain(shape_arguments(shape, plan))
-            .collect();
+        let arguments: Vec<_> = pointers.into_iter().chain(shape_arguments(shape, plan)).collect();
         call.queue.launch(&function, plan.config, &arguments)
     };
     let null = KernelArgument::Pointer(DevicePointer(0));
@@ -349,10 +320,5 @@ pub(super) fn argreduce(call: &Call<'_>) -> Result<()> {
     launch(shape, &plan, vector, [pointer(x), null, values, indices])?;
     let shape = shape.of_partials(plan.splits);
     let unsplit_plan = shape.plan(call, 1, LOADS_IN_FLIGHT, 256)?.unsplit(shape);
-    launch(
-        shape,
-        &unsplit_plan,
-        1,
-        [values, indices, null, pointer(out)],
-    )
+    launch(shape, &unsplit_plan, 1, [values, indices, null, pointer(out)])
 }

@@ -37,8 +37,7 @@ pub(super) fn scale(call: &Call<'_>) -> Result<()> {
         KernelArgument::F32(call.float("factor")?),
         KernelArgument::F32(softcap),
     ];
-    call.queue
-        .launch(&function, grid_1d(ctas, threads), &arguments)
+    call.queue.launch(&function, grid_1d(ctas, threads), &arguments)
 }
 
 pub(super) fn add_residual(call: &Call<'_>) -> Result<()> {
@@ -72,8 +71,7 @@ pub(super) fn add_residual(call: &Call<'_>) -> Result<()> {
         KernelArgument::F32(call.float("epsilon")?),
         KernelArgument::F32(call.float("factor")?),
     ];
-    call.queue
-        .launch(&function, grid_1d(rows, threads), &arguments)
+    call.queue.launch(&function, grid_1d(rows, threads), &arguments)
 }
 
 pub(super) fn norm_columns(call: &Call<'_>) -> Result<()> {
@@ -107,6 +105,5 @@ pub(super) fn norm_columns(call: &Call<'_>) -> Result<()> {
         int(width),
         KernelArgument::F32(call.float("epsilon")?),
     ];
-    call.queue
-        .launch(&function, grid_1d(rows, COLUMN_THREADS), &arguments)
+    call.queue.launch(&function, grid_1d(rows, COLUMN_THREADS), &arguments)
 }

@@ -47,8 +47,7 @@ impl RopeLaunch {
         let function = call.function("rope_write", &defines)?;
         let heads = self.heads + 2 * self.kv_heads;
         let ctas_y = (heads * self.lanes()).div_ceil(THREADS);
-        call.queue
-            .launch(&function, grid_2d(self.rows, ctas_y, THREADS), arguments)
+        call.queue.launch(&function, grid_2d(self.rows, ctas_y, THREADS), arguments)
     }
 }
 
@@ -82,15 +81,7 @@ pub(super) fn rope_write(call: &Call<'_>) -> Result<()> {
     if rows * head_dim == 0 {
         return Ok(());
     }
-    let operands = [
-        Some(qkv),
-        Some(keys),
-        Some(values),
-        Some(q_out),
-        table,
-        query_norm,
-        key_norm,
-    ];
+    let operands = [Some(qkv), Some(keys), Some(values), Some(q_out), table, query_norm, key_norm];
     // Of a quantized cache, eight elements are stored at once.
     let vector = match rotary_vector(head_dim, rotary_dim, &operands) {
         widest if keys.format == qkv.format => widest,
@@ -118,13 +109,7 @@ pub(super) fn rope_write(call: &Call<'_>) -> Result<()> {
         token_stride,
         KernelArgument::F32(call.float("epsilon")?),
     ];
-    let shape = RopeLaunch {
-        rows,
-        heads,
-        kv_heads,
-        head_dim,
-        vector,
-    };
+    let shape = RopeLaunch { rows, heads, kv_heads, head_dim, vector };
     let formats = [call.float_type("qkv", qkv)?, cache_type];
     let flags = [flag(call, "interleaved")?, flag(call, "metadata_ready")?];
     shape.launch(call, formats, flags, &arguments)

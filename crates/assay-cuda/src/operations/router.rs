@@ -168,11 +168,7 @@ pub(super) fn router(call: &Call<'_>) -> Result<()> {
     }
     // A row's bits must not depend on which kernel the number of rows selects.
     let batch_invariant = call.integer("batch_invariant")? != 0;
-    let max_rows = if batch_invariant {
-        0
-    } else {
-        call.size("fused_rows")?
-    };
+    let max_rows = if batch_invariant { 0 } else { call.size("fused_rows")? };
     match router.fused_shape(call.queue, max_rows) {
         Some(shape) => router.launch_fused(call, shape),
         None => router.launch_unfused(call),

@@ -49,9 +49,7 @@ pub(super) fn sample(call: &Call<'_>) -> Result<()> {
         true => MANY_ROWS_THREADS,
         false => MAX_THREADS,
     };
-    let threads = preferred
-        .next_power_of_two()
-        .clamp(MIN_THREADS, max_threads);
+    let threads = preferred.next_power_of_two().clamp(MIN_THREADS, max_threads);
     let defines: [Define; 6] = [
         ("ELEMENT", call.float_type("logits", logits)?.into()),
         ("VECTOR", vector.into()),
@@ -62,10 +60,8 @@ pub(super) fn sample(call: &Call<'_>) -> Result<()> {
     ];
     let function = call.function("sample", &defines)?;
     let probabilities = call.scratch("probabilities", rows * columns * 4)?;
-    let config = LaunchConfig {
-        cluster: cluster_size as u32,
-        ..grid_1d(rows * cluster_size, threads)
-    };
+    let config =
+        LaunchConfig { cluster: cluster_size as u32, ..grid_1d(rows * cluster_size, threads) };
     let arguments = [
         pointer(logits),
         pointer(temperature),
@@ -104,9 +100,5 @@ pub(super) fn penalize(call: &Call<'_>) -> Result<()> {
         pointer(frequency),
         int(columns),
     ];
-    call.queue.launch(
-        &function,
-        grid_2d(columns.div_ceil(256), rows, 256),
-        &arguments,
-    )
+    call.queue.launch(&function, grid_2d(columns.div_ceil(256), rows, 256), &arguments)
 }

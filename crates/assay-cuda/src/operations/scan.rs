@@ -57,11 +57,7 @@ impl Scan {
     fn launch_pass(&self, call: &Call<'_>, values: [u64; 6]) -> Result<()> {
         let [x, carries, out, totals, length, total] = values;
         let [storage, compute, output] = self.types;
-        let threads = if length <= WARP * ITEMS_PER_THREAD {
-            WARP
-        } else {
-            THREADS
-        };
+        let threads = if length <= WARP * ITEMS_PER_THREAD { WARP } else { THREADS };
         let defines: [Define; 7] = [
             ("TYPE", storage.into()),
             ("COMPUTE_TYPE", compute.into()),
@@ -80,11 +76,7 @@ impl Scan {
             KernelArgument::U64(length),
             KernelArgument::U64(total),
         ];
-        call.queue.launch(
-            &function,
-            grid_1d(total.div_ceil(length), threads),
-            &arguments,
-        )
+        call.queue.launch(&function, grid_1d(total.div_ceil(length), threads), &arguments)
     }
 
     /// The elements of a vectorized access: 16 bytes of the wider type, where rows are aligned.
@@ -102,11 +94,9 @@ pub(super) fn scan(call: &Call<'_>) -> Result<()> {
     let x = call.operand("x", &[rows, length])?;
     let out = call.operand("out", &[rows, length])?;
     let format = call.format("compute_type")?;
-    let (Some(storage), Some(output), Some(compute)) = (
-        element_type(x.format),
-        element_type(out.format),
-        compute_type(format),
-    ) else {
+    let (Some(storage), Some(output), Some(compute)) =
+        (element_type(x.format), element_type(out.format), compute_type(format))
+    else {
         return Err(call.error("real numbers", format_args!("{}, {format}", x.format)));
     };
     if rows * length == 0 {

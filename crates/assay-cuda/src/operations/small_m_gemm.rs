@@ -36,18 +36,11 @@ struct SmallMShape {
 impl SmallMShape {
     /// None where the kernel does not support the shape.
     fn new(queue: &Queue<'_>, linear: &LinearArguments) -> Option<Self> {
-        let mut shapes = [
-            (256, 2, 8, 3),
-            (128, 4, 7, 5),
-            (128, 2, 8, 5),
-            (128, 1, 8, 5),
-        ]
-        .into_iter();
+        let mut shapes =
+            [(256, 2, 8, 3), (128, 4, 7, 5), (128, 2, 8, 5), (128, 1, 8, 5)].into_iter();
         let (slice_k, slices_per_pass, warps, stages) =
             shapes.find(|(slice_k, slices_per_pass, warps, _)| {
-                linear
-                    .inputs
-                    .is_multiple_of(slice_k * slices_per_pass * warps)
+                linear.inputs.is_multiple_of(slice_k * slices_per_pass * warps)
             })?;
         let facts = queue.device().facts();
         let tiles = linear.outputs.div_ceil(TILE_ROWS);

@@ -115,10 +115,7 @@ pub(super) fn sort(call: &Call<'_>) -> Result<()> {
         ("KEY", key.into()),
         ("SIGNED", signed.into()),
         ("INFINITY_BITS", infinity.into()),
-        (
-            "WITH_INDICES",
-            (indices.is_some() || shape.rows_per_cta > 1).into(),
-        ),
+        ("WITH_INDICES", (indices.is_some() || shape.rows_per_cta > 1).into()),
         ("THREADS", shape.threads.into()),
         ("ITEMS_PER_THREAD", shape.items_per_thread.into()),
     ];
@@ -141,8 +138,7 @@ impl SortCall {
             KernelArgument::U32(shape.rows_per_cta as u32),
         ];
         let ctas = self.rows.div_ceil(shape.rows_per_cta);
-        call.queue
-            .launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
+        call.queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
     }
 
     fn radix_sort(&self, call: &Call<'_>, defines: &[Define], shape: &SortShape) -> Result<()> {
@@ -159,8 +155,7 @@ impl SortCall {
             let sizes = [self.length as u32, self.flip];
             let integers = sizes.iter().chain(integers).copied();
             let arguments: Vec<_> = pointers.chain(integers.map(KernelArgument::U32)).collect();
-            call.queue
-                .launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
+            call.queue.launch(&kernel, grid_1d(ctas, shape.threads), &arguments)
         };
         // The histograms of all digits, then their exclusive prefix sums.
         let counts = zeros("sort counts", self.rows * self.bytes * DIGITS)?;
@@ -190,10 +185,7 @@ impl SortCall {
         ];
         let index_buffers = match self.indices {
             0 => [0, 0],
-            _ => [
-                scratch("sort indices", total * 4)?,
-                scratch("sort other indices", total * 4)?,
-            ],
+            _ => [scratch("sort indices", total * 4)?, scratch("sort other indices", total * 4)?],
         };
         let [mut from, mut from_indices] = [self.from, 0];
         for pass in 0..self.bytes {
@@ -203,15 +195,7 @@ impl SortCall {
                 true => [self.values, 0, self.indices],
                 false => [key_buffers[buffer], index_buffers[buffer], 0],
             };
-            let pointers = [
-                from,
-                from_indices,
-                counts,
-                look_back,
-                values,
-                indices,
-                output_indices,
-            ];
+            let pointers = [from, from_indices, counts, look_back, values, indices, output_indices];
             let digit_arguments = [shape.tiles as u32, 8 * pass as u32];
             launch("sort_move", ctas, &pointers, &digit_arguments)?;
             [from, from_indices] = [key_buffers[buffer], index_buffers[buffer]];

@@ -52,11 +52,7 @@ impl Sequences {
     }
 
     fn arguments(&self) -> [KernelArgument; 3] {
-        [
-            pointer(self.slots),
-            pointer(self.query_start_loc),
-            pointer(self.seq_lens),
-        ]
+        [pointer(self.slots), pointer(self.query_start_loc), pointer(self.seq_lens)]
     }
 }
 
@@ -118,17 +114,13 @@ struct ScanTile {
 impl ScanTile {
     /// At most 128 threads, so that several CTAs share an SM.
     fn new(head_dim: u64, state_size: u64) -> Option<Self> {
-        let lanes = [8, 4, 2, 1]
-            .into_iter()
-            .find(|lanes| state_size.is_multiple_of(4 * lanes))?;
+        let lanes = [8, 4, 2, 1].into_iter().find(|lanes| state_size.is_multiple_of(4 * lanes))?;
         let shapes = [(32, 2), (16, 1), (32, 1), (8, 1), (64, 1), (128, 1)];
-        let mut tiles = shapes
-            .into_iter()
-            .map(|(elements, elements_per_lane)| ScanTile {
-                elements,
-                elements_per_lane,
-                lanes,
-            });
+        let mut tiles = shapes.into_iter().map(|(elements, elements_per_lane)| ScanTile {
+            elements,
+            elements_per_lane,
+            lanes,
+        });
         let fits = |tile: &ScanTile| {
             head_dim.is_multiple_of(tile.elements)
                 && tile.threads().is_multiple_of(32)
@@ -224,11 +216,7 @@ pub(super) fn selective_scan(call: &Call<'_>) -> Result<()> {
     ];
     let function = call.function("selective_scan", &defines)?;
     let config = LaunchConfig {
-        grid: [
-            heads as u32,
-            sequences.count as u32,
-            (head_dim / tile.elements) as u32,
-        ],
+        grid: [heads as u32, sequences.count as u32, (head_dim / tile.elements) as u32],
         block: [tile.threads() as u32, 1, 1],
         shared_bytes: 0,
         cluster: 1,

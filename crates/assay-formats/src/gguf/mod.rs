@@ -74,14 +74,7 @@ impl Gguf {
         }
         let alignment = alignment(by_key.get(ALIGNMENT_KEY).map(|at| &metadata[*at].1))?;
         let tensors = tensors::read(&mut cursor, tensor_count, alignment)?;
-        Ok(Gguf {
-            mapping: Arc::new(mapping),
-            version,
-            alignment,
-            metadata,
-            by_key,
-            tensors,
-        })
+        Ok(Gguf { mapping: Arc::new(mapping), version, alignment, metadata, by_key, tensors })
     }
 
     /// The version of the format.

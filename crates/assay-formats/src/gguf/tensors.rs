@@ -81,13 +81,7 @@ fn describe(cursor: &mut Cursor<'_>, index: u64) -> Result<Described> {
     })?;
     let offset = cursor.u64(&format!("{field} offset"))?;
     let bytes = sizes(&field, format, &shape)?;
-    Ok(Described {
-        name: name.to_owned(),
-        format,
-        shape,
-        bytes,
-        offset,
-    })
+    Ok(Described { name: name.to_owned(), format, shape, bytes, offset })
 }
 
 fn locate(one: Described, data: u64, alignment: u64, total: u64) -> Result<Tensor> {

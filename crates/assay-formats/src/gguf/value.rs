@@ -185,22 +185,12 @@ impl Value {
 
 fn known_kind(field: &str, code: u32) -> Result<Kind> {
     Kind::from_code(code).ok_or_else(|| {
-        FormatError::new(
-            Fault::Type,
-            field,
-            "the number of a metadata type, 0 to 12",
-            code,
-        )
+        FormatError::new(Fault::Type, field, "the number of a metadata type, 0 to 12", code)
     })
 }
 
 fn not_a_truth_value(field: &str, bytes: &[u8]) -> FormatError {
-    FormatError::new(
-        Fault::Type,
-        field,
-        "a truth value, 0 or 1",
-        format_args!("{bytes:?}"),
-    )
+    FormatError::new(Fault::Type, field, "a truth value, 0 or 1", format_args!("{bytes:?}"))
 }
 
 fn read_array(cursor: &mut Cursor<'_>, field: &str) -> Result<Array> {
@@ -240,19 +230,13 @@ fn read_array(cursor: &mut Cursor<'_>, field: &str) -> Result<Array> {
             }
         }
     }
-    Ok(Array {
-        kind,
-        count: count as usize,
-        range: start..cursor.position(),
-    })
+    Ok(Array { kind, count: count as usize, range: start..cursor.position() })
 }
 
 /// The texts in the bytes of an array that `read_array` has checked.
 pub(super) fn texts(bytes: &[u8], kind: Kind) -> impl Iterator<Item = &str> {
     let mut cursor = Cursor::new(if kind == Kind::Text { bytes } else { &[] });
     std::iter::from_fn(move || {
-        (cursor.position() < cursor.total())
-            .then(|| cursor.text("").ok())
-            .flatten()
+        (cursor.position() < cursor.total()).then(|| cursor.text("").ok()).flatten()
     })
 }

@@ -28,10 +28,7 @@ pub(super) struct Header {
 }
 
 pub(super) fn parse(text: &str) -> Result<Header> {
-    let mut header = Header {
-        metadata: Vec::new(),
-        tensors: Vec::new(),
-    };
+    let mut header = Header { metadata: Vec::new(), tensors: Vec::new() };
     for (name, raw) in object("header", text)? {
         if name == METADATA {
             for (key, value) in object(METADATA, raw)? {
@@ -87,14 +84,8 @@ fn describe(name: String, raw: &str) -> Result<Described> {
             }
         }
     }
-    let missing = |key: &str| {
-        FormatError::new(
-            Fault::Json,
-            format_args!("{field} {key}"),
-            "a value",
-            "none",
-        )
-    };
+    let missing =
+        |key: &str| FormatError::new(Fault::Json, format_args!("{field} {key}"), "a value", "none");
     Ok(Described {
         format: format.ok_or_else(|| missing("dtype"))?,
         shape: shape.ok_or_else(|| missing("shape"))?,

@@ -45,11 +45,7 @@ impl SafeTensors {
         }
         check_overlaps(&tensors)?;
         check_holes(&tensors, data, bytes.len())?;
-        Ok(SafeTensors {
-            mapping: Arc::new(mapping),
-            metadata: header.metadata,
-            tensors,
-        })
+        Ok(SafeTensors { mapping: Arc::new(mapping), metadata: header.metadata, tensors })
     }
 
     /// The strings of `__metadata__`, in file order.
@@ -122,10 +118,7 @@ fn locate(described: header::Described, data: usize, total: usize) -> Result<Ten
         return Err(FormatError::new(
             Fault::Range,
             offsets,
-            format_args!(
-                "{bytes} bytes for {:?} of {}",
-                described.shape, described.format
-            ),
+            format_args!("{bytes} bytes for {:?} of {}", described.shape, described.format),
             format_args!("{} bytes", end - start),
         ));
     }

@@ -24,15 +24,7 @@ pub fn tensor(name: &str, extents: &[u64], kind: u32, offset: u64) -> Vec<u8> {
 
 /// A GGUF file with these parts; `data` starts at the next multiple of `alignment`.
 pub fn gguf(entries: &[Vec<u8>], tensors: &[Vec<u8>], alignment: usize, data: &[u8]) -> Vec<u8> {
-    gguf_counted(
-        3,
-        tensors.len() as u64,
-        entries.len() as u64,
-        entries,
-        tensors,
-        alignment,
-        data,
-    )
+    gguf_counted(3, tensors.len() as u64, entries.len() as u64, entries, tensors, alignment, data)
 }
 
 /// The same with a version and counts of one's own.
@@ -71,11 +63,7 @@ pub fn sound_gguf() -> Vec<u8> {
         1.5_f32.to_le_bytes().to_vec(),
         (-2.0_f32).to_le_bytes().to_vec(),
     ];
-    let truths = [
-        7_u32.to_le_bytes().to_vec(),
-        2_u64.to_le_bytes().to_vec(),
-        vec![0, 1],
-    ];
+    let truths = [7_u32.to_le_bytes().to_vec(), 2_u64.to_le_bytes().to_vec(), vec![0, 1]];
     gguf(
         &[
             entry("general.architecture", 8, &text("llama")),
@@ -94,11 +82,7 @@ pub fn sound_gguf() -> Vec<u8> {
             entry("numbers", 9, &numbers.concat()),
             entry("truths", 9, &truths.concat()),
         ],
-        &[
-            tensor("a", &[4, 2], 0, 0),
-            tensor("b", &[32, 2], 8, 32),
-            tensor("c", &[3], 30, 128),
-        ],
+        &[tensor("a", &[4, 2], 0, 0), tensor("b", &[32, 2], 8, 32), tensor("c", &[3], 30, 128)],
         32,
         &(0..=255).cycle().take(134).collect::<Vec<u8>>(),
     )

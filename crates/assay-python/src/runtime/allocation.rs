@@ -64,10 +64,7 @@ pub(super) struct AllocationRequest {
 impl AllocationRequest {
     fn to_memory_request(&self) -> memory::Request {
         let request = memory::Request::new(self.bytes, self.stream).for_tenant(self.tenant);
-        memory::Request {
-            site: self.site.unwrap_or(request.site),
-            ..request
-        }
+        memory::Request { site: self.site.unwrap_or(request.site), ..request }
     }
 }
 
@@ -94,9 +91,7 @@ impl Allocation {
         let address = buffer.address();
         let backing = Backing::Pool(buffer, Vec::new());
         let AllocationRequest { bytes, tenant, .. } = *request;
-        Ok(Allocation::new(
-            runtime, backing, address, bytes, tenant, true,
-        ))
+        Ok(Allocation::new(runtime, backing, address, bytes, tenant, true))
     }
 
     /// Borrows memory that another object owns.
@@ -108,14 +103,7 @@ impl Allocation {
         writable: bool,
     ) -> Arc<Self> {
         let address = Some(address).filter(|_| bytes > 0);
-        Allocation::new(
-            runtime,
-            backing,
-            address,
-            bytes,
-            TenantId::DEFAULT,
-            writable,
-        )
+        Allocation::new(runtime, backing, address, bytes, TenantId::DEFAULT, writable)
     }
 
     fn new(
@@ -384,20 +372,14 @@ fn release(py: Python<'_>, runtime: &Arc<DeviceRuntime>, backing: Backing) {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let backing = self
-            .backing
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner);
         let is_foreign = matches!(backing, Some(Backing::Tensor(_) | Backing::Owner(_)));
         if is_foreign && self.space == Some(Space::Device) {
             // The owner does not know of our work, so it has to finish first. Work of a failed
             // stream does not access the memory again.
             let _ = Python::attach(|py| py.detach(|| self.wait()));
         }
-        let backing = self
-            .backing
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner);
         let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
         match backing.take().map(|backing| backing.after(uses)) {
             // No thread that holds the lock of a GPU's pool waits for the GIL.

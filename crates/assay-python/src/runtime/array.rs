@@ -48,12 +48,7 @@ pub(super) struct ResultType {
 impl ResultType {
     pub fn new(py: Python<'_>, dtype: Py<PyAny>, kind: Py<PyType>) -> PyResult<Self> {
         let (element, itemsize) = format_and_itemsize(dtype.bind(py))?;
-        Ok(ResultType {
-            dtype,
-            kind,
-            element,
-            itemsize,
-        })
+        Ok(ResultType { dtype, kind, element, itemsize })
     }
 }
 
@@ -67,10 +62,7 @@ impl ArrayLayout {
     /// Checks that a layout stays within `bytes` bytes.
     pub fn new(py: Python<'_>, layout: Py<PyAny>, itemsize: isize, bytes: u64) -> PyResult<Self> {
         let geometry = Geometry::new(layout.extract(py)?, itemsize, bytes)?;
-        Ok(ArrayLayout {
-            layout,
-            geometry: Arc::new(geometry),
-        })
+        Ok(ArrayLayout { layout, geometry: Arc::new(geometry) })
     }
 }
 
@@ -80,9 +72,7 @@ fn format_and_itemsize(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isi
     let element = ElementFormat::from_code(code).filter(|known| format_string(*known).is_some());
     let known = element.and_then(|one| Some((one, one.element_bytes()? as isize)));
     known.ok_or_else(|| {
-        errors::invalid(&format!(
-            "array: expected elements that arrays have, got format {code}"
-        ))
+        errors::invalid(&format!("array: expected elements that arrays have, got format {code}"))
     })
 }
 

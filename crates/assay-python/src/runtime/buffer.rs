@@ -206,11 +206,7 @@ impl Memory {
 
     fn __repr__(&self) -> String {
         let state = if self.freed() { "freed" } else { "live" };
-        format!(
-            "Buffer({} bytes at {:#x}, {state})",
-            self.bytes(),
-            self.pointer()
-        )
+        format!("Buffer({} bytes at {:#x}, {state})", self.bytes(), self.pointer())
     }
 }
 

@@ -33,17 +33,11 @@ impl Captured {
     /// An allocation that a graph uses from now on.
     pub fn new(allocation: &Arc<Allocation>, writes: bool) -> Self {
         allocation.export();
-        Captured {
-            allocation: Arc::clone(allocation),
-            writes,
-        }
+        Captured { allocation: Arc::clone(allocation), writes }
     }
 
     pub fn as_use(&self) -> Use<'_> {
-        Use {
-            buffer: &self.allocation,
-            writes: self.writes,
-        }
+        Use { buffer: &self.allocation, writes: self.writes }
     }
 }
 
@@ -65,14 +59,11 @@ struct Capturing {
 
 impl Capturing {
     fn index_of(&mut self, allocation: &Arc<Allocation>) -> usize {
-        *self
-            .indices
-            .entry(Arc::as_ptr(allocation))
-            .or_insert_with(|| {
-                let captured = Captured::new(allocation, false);
-                self.allocations.push((captured, Uses::default()));
-                self.allocations.len() - 1
-            })
+        *self.indices.entry(Arc::as_ptr(allocation)).or_insert_with(|| {
+            let captured = Captured::new(allocation, false);
+            self.allocations.push((captured, Uses::default()));
+            self.allocations.len() - 1
+        })
     }
 
     fn submit(&mut self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
@@ -149,10 +140,7 @@ pub(super) fn end(runtime: &DeviceRuntime) -> PyResult<(dispatch::Graph, Vec<Cap
     let capture = capturing.capture.take().ok_or_else(no_capture)?;
     let ended = capture.end();
     let allocations = std::mem::take(&mut capturing.allocations);
-    let captured = allocations
-        .into_iter()
-        .map(|(captured, _)| captured)
-        .collect();
+    let captured = allocations.into_iter().map(|(captured, _)| captured).collect();
     match ended {
         Ok(graph) => Ok((graph, captured)),
         Err(error) => Err(errors::dispatch(&error)),

@@ -39,9 +39,7 @@ pub(super) fn add_written(allocation: usize) {
 /// Rejects a wait for memory that captured work writes, since that work has not run.
 pub(super) fn refuse_wait(allocation: usize) -> PyResult<()> {
     let written = |written: &Option<HashSet<usize>>| {
-        written
-            .as_ref()
-            .is_some_and(|one| one.contains(&allocation))
+        written.as_ref().is_some_and(|one| one.contains(&allocation))
     };
     match WRITTEN.with_borrow(written) {
         true => Err(errors::invalid(

@@ -68,13 +68,7 @@ impl PyContext {
         guarded("device", || {
             let options = DeviceRuntimeOptions {
                 memory_bytes,
-                memory: MemoryOptions {
-                    pool_bytes,
-                    limit_bytes,
-                    host_bytes,
-                    tracking,
-                    logging,
-                },
+                memory: MemoryOptions { pool_bytes, limit_bytes, host_bytes, tracking, logging },
                 timing,
                 records,
             };
@@ -82,18 +76,11 @@ impl PyContext {
                 "cpu" => DeviceRuntime::cpu(options)?,
                 "sim" => DeviceRuntime::sim(options)?,
                 "cuda" => {
-                    let watchdog = watchdog_seconds
-                        .map(Duration::try_from_secs_f64)
-                        .transpose();
+                    let watchdog = watchdog_seconds.map(Duration::try_from_secs_f64).transpose();
                     let watchdog = watchdog.map_err(|error| {
                         errors::invalid(&format!("device: watchdog_seconds: {error}"))
                     })?;
-                    let cuda = CudaOptions {
-                        ordinal,
-                        cache_folder,
-                        watchdog,
-                        allow_tf32,
-                    };
+                    let cuda = CudaOptions { ordinal, cache_folder, watchdog, allow_tf32 };
                     py.detach(|| DeviceRuntime::cuda(options, cuda))?
                 }
                 other => {
@@ -223,13 +210,7 @@ impl PyContext {
             let bytes = buffer.len_bytes() as u64;
             let writable = !buffer.readonly();
             let backing = Backing::Object(buffer);
-            Ok(Memory::borrow(
-                &self.runtime,
-                backing,
-                address,
-                bytes,
-                writable,
-            ))
+            Ok(Memory::borrow(&self.runtime, backing, address, bytes, writable))
         })
     }
 
@@ -252,14 +233,7 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         self.queue(py, name, &stream, |stream| {
-            let call = HostCall {
-                name,
-                function,
-                reads: &reads,
-                writes: &writes,
-                bytes,
-                flops,
-            };
+            let call = HostCall { name, function, reads: &reads, writes: &writes, bytes, flops };
             stream_operations::run(py, &self.runtime, call, stream)
         })
     }
@@ -284,21 +258,9 @@ impl PyContext {
     ) -> PyResult<()> {
         guarded(name, || {
             self.runtime.begin(py, name)?;
-            let record = RecordFields {
-                label,
-                bytes,
-                flops,
-            };
+            let record = RecordFields { label, bytes, flops };
             stream.on(&self.runtime, name)?;
-            operate(
-                py,
-                &self.runtime,
-                name,
-                &operands,
-                &numbers,
-                &stream,
-                record,
-            )
+            operate(py, &self.runtime, name, &operands, &numbers, &stream, record)
         })
     }
 
@@ -320,12 +282,7 @@ impl PyContext {
         flops: f64,
     ) -> PyResult<()> {
         self.queue(py, label, &stream, |stream| {
-            let call = ElementwiseCall {
-                label: label.into(),
-                expression,
-                computed,
-                flops,
-            };
+            let call = ElementwiseCall { label: label.into(), expression, computed, flops };
             elementwise(py, &self.runtime, call, inputs, result.get(), stream)
         })
     }
@@ -486,7 +443,6 @@ impl PyContext {
     /// Polls finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
         self.runtime.begin(py, "records")?;
-        py.detach(|| self.runtime.dispatch.poll())
-            .map_err(|error| errors::dispatch(&error))
+        py.detach(|| self.runtime.dispatch.poll()).map_err(|error| errors::dispatch(&error))
     }
 }

@@ -87,10 +87,7 @@ pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Boun
             info.set_item("newer_compiler", hint)?;
         }
         if let Some(missing) = found.missing(0) {
-            info.set_item(
-                "missing",
-                (missing.code(), missing.message(), missing.hint()),
-            )?;
+            info.set_item("missing", (missing.code(), missing.message(), missing.hint()))?;
         }
         Ok(info)
     })
@@ -114,12 +111,7 @@ pub(super) fn cuda_compile<'py>(
             )));
         };
         let headers = borrowed(&headers);
-        let source = Source {
-            name,
-            text,
-            headers: &headers,
-            options: &options,
-        };
+        let source = Source { name, text, headers: &headers, options: &options };
         let image = py.detach(|| compiler::compile(&source, architecture));
         let image = image.map_err(|error| errors::compile(&error))?;
         Ok(PyBytes::new(py, &image.bytes))
@@ -155,9 +147,7 @@ pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {
 
 fn borrowed(headers: &[(String, String)]) -> Vec<(&str, &str)> {
     let pairs = headers.iter();
-    pairs
-        .map(|(name, text)| (name.as_str(), text.as_str()))
-        .collect()
+    pairs.map(|(name, text)| (name.as_str(), text.as_str())).collect()
 }
 
 impl DeviceRuntime {
@@ -215,12 +205,7 @@ impl PyKernel {
             let runtime = Arc::clone(context.runtime());
             let device = Arc::clone(runtime.cuda_device("kernel")?);
             let headers = borrowed(&headers);
-            let source = Source {
-                name,
-                text,
-                headers: &headers,
-                options: &options,
-            };
+            let source = Source { name, text, headers: &headers, options: &options };
             let function = py.detach(|| {
                 let module = device.compile(&source)?;
                 let function = module.function(kernel, LaunchOptions::default());
@@ -264,10 +249,9 @@ impl PyKernel {
             let stream = stream.on(&self.runtime, label)?;
             let used = arguments.iter().filter_map(|argument| match argument {
                 Argument::Number(..) => None,
-                Argument::Buffer(buffer, _, _, writes) => Some(Use {
-                    buffer: buffer.get(),
-                    writes: *writes,
-                }),
+                Argument::Buffer(buffer, _, _, writes) => {
+                    Some(Use { buffer: buffer.get(), writes: *writes })
+                }
             });
             let uses: Vec<Use<'_>> = used.collect();
             let _pinned = Pinned::new(py, &uses, stream)?;
@@ -290,8 +274,7 @@ impl PyKernel {
             let mut request = WorkRequest::new(label, stream, work);
             request.bytes = bytes;
             request.flops = flops;
-            py.detach(|| self.runtime.submit(request, &uses))
-                .map(|_| ())
+            py.detach(|| self.runtime.submit(request, &uses)).map(|_| ())
         })
     }
 }
@@ -335,9 +318,7 @@ fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument>
         Bound64::Float(value) => value.to_string(),
     };
     fitted.ok_or_else(|| {
-        errors::invalid(&format!(
-            "{kernel}: expected a number that fits {kind}, got {got}"
-        ))
+        errors::invalid(&format!("{kernel}: expected a number that fits {kind}, got {got}"))
     })
 }
 

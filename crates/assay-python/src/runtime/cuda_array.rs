@@ -38,8 +38,7 @@ pub(super) fn cuda_borrow(
             )));
         }
         if let Some(producer) = producer {
-            py.detach(|| device.follow(producer, stream))
-                .map_err(failed)?;
+            py.detach(|| device.follow(producer, stream)).map_err(failed)?;
         }
         let address = Address::new(Space::Device, pointer);
         let backing = Backing::Owner(owner);

@@ -80,10 +80,7 @@ impl DeviceRuntime {
             inline: device.register_kernel(host_function::cpu_inline(Arc::clone(&calls))),
             gated: device.register_kernel(host_function::cpu_gated(Arc::clone(&calls))),
         };
-        let operations = (
-            assay_cpu::kernels::register(&device),
-            device.register_delay(),
-        );
+        let operations = (assay_cpu::kernels::register(&device), device.register_delay());
         DeviceRuntime::new(kernels, operations, device, calls, options)
     }
 
@@ -94,16 +91,11 @@ impl DeviceRuntime {
         }
         // A simulated operation reads and writes memory at the rate of a fill.
         let link = profile.device_fill;
-        let backend = SimBackend::new(SimOptions {
-            profile,
-            ..SimOptions::default()
-        });
+        let backend = SimBackend::new(SimOptions { profile, ..SimOptions::default() });
         let device = Arc::new(backend.map_err(|error| errors::backend(&error))?);
         let calls = Arc::new(host_function::PendingFunctions::default());
         let kernel = host_function::simulated(Arc::clone(&calls), link);
-        let call = device
-            .register_kernel(kernel)
-            .map_err(|error| errors::backend(&error))?;
+        let call = device.register_kernel(kernel).map_err(|error| errors::backend(&error))?;
         let operations = simulated_operations::kernels(link)
             .map(|kernel| device.register_kernel(kernel))
             .collect::<Result<_, _>>()
@@ -125,10 +117,7 @@ impl DeviceRuntime {
             },
             ..options
         };
-        let operations = (
-            assay_cuda::operations::register(&device),
-            device.register_delay(),
-        );
+        let operations = (assay_cuda::operations::register(&device), device.register_delay());
         DeviceRuntime::new(Device::Cuda { device }, operations, backend, calls, limited)
     }
 
@@ -218,10 +207,7 @@ impl DeviceRuntime {
         if let Some(engine) = self.transfers.get() {
             return Ok(engine);
         }
-        let options = TransferOptions {
-            timing: self.timing,
-            ..TransferOptions::default()
-        };
+        let options = TransferOptions { timing: self.timing, ..TransferOptions::default() };
         let recorder = Arc::clone(self.dispatch.recorder());
         let engine = TransferEngine::new(Arc::clone(&self.backend), options, recorder)
             .map_err(|error| errors::transfer(&error))?;

@@ -64,11 +64,7 @@ fn write_strides(
         ));
     };
     let itemsize = array.itemsize();
-    let axes = array
-        .shape()
-        .iter()
-        .zip(array.strides())
-        .zip(&shape[missing..]);
+    let axes = array.shape().iter().zip(array.strides()).zip(&shape[missing..]);
     for (axis, ((&extent, &stride), &target)) in axes.enumerate() {
         let step = match extent == target {
             true if stride % itemsize == 0 => stride / itemsize,
@@ -96,9 +92,7 @@ pub(super) fn operand(
 ) -> PyResult<Operand> {
     let memory = array.memory();
     let owned = Arc::ptr_eq(runtime, memory.runtime()) && memory.is_on_device();
-    let address = memory
-        .address()
-        .and_then(|first| first.offset(array.offset()));
+    let address = memory.address().and_then(|first| first.offset(array.offset()));
     match address {
         Some(address) if owned => Ok(Operand {
             pointer: DevicePointer(address.value()),
@@ -175,17 +169,10 @@ fn submit(
         let Some(array) = array else { continue };
         array.memory().alive(&label)?;
         bytes += (array.size() * array.itemsize()) as u64;
-        uses.push(Use {
-            buffer: array.memory(),
-            writes: column == INPUTS,
-        });
+        uses.push(Use { buffer: array.memory(), writes: column == INPUTS });
     }
     if !result.memory().is_writable() {
-        return Err(refused(
-            &label,
-            "memory that may be written",
-            "borrowed memory",
-        ));
+        return Err(refused(&label, "memory that may be written", "borrowed memory"));
     }
     let _pinned = Pinned::new(py, &uses, stream)?;
     let mut operands = [None; ARRAYS];

@@ -71,9 +71,7 @@ pub(super) fn scheduler(error: &SchedulerError) -> PyErr {
 
 /// An unknown scheduling class.
 pub(super) fn unknown_class(got: &str) -> PyErr {
-    invalid(&format!(
-        "task: expected class guaranteed, burstable or best-effort, got \"{got}\""
-    ))
+    invalid(&format!("task: expected class guaranteed, burstable or best-effort, got \"{got}\""))
 }
 
 pub(super) fn compile(error: &CompileError) -> PyErr {

@@ -22,13 +22,7 @@ impl Geometry {
         itemsize: isize,
         bytes: u64,
     ) -> PyResult<Self> {
-        let mut geometry = Geometry {
-            offset,
-            shape,
-            strides,
-            size: 0,
-            in_order: false,
-        };
+        let mut geometry = Geometry { offset, shape, strides, size: 0, in_order: false };
         let Some(size) = geometry.size_within(itemsize, bytes) else {
             return Err(errors::invalid(&format!(
                 "array: expected a view within a buffer of {bytes} bytes, got shape {:?} with \

@@ -67,10 +67,7 @@ impl PyGraph {
             Ok(PyGraph {
                 runtime: Arc::clone(runtime),
                 name: Arc::from(name),
-                live: Mutex::new(Some(Arc::new(Live {
-                    graph: Arc::new(graph),
-                    allocations,
-                }))),
+                live: Mutex::new(Some(Arc::new(Live { graph: Arc::new(graph), allocations }))),
             })
         })
     }
@@ -140,23 +137,17 @@ impl PyGraph {
                 .collect();
             let graph = py.detach(|| {
                 let name = Arc::from("delay");
-                runtime
-                    .dispatch
-                    .recapture(&live.graph, &streams, &name, &before)
+                runtime.dispatch.recapture(&live.graph, &streams, &name, &before)
             });
             let graph = graph.map_err(|error| errors::dispatch(&error))?;
             let used = live.allocations.iter();
-            let mut allocations: Vec<Captured> = used
-                .map(|used| Captured::new(&used.allocation, used.writes))
-                .collect();
+            let mut allocations: Vec<Captured> =
+                used.map(|used| Captured::new(&used.allocation, used.writes)).collect();
             allocations.push(kept);
             Ok(PyGraph {
                 runtime: Arc::clone(runtime),
                 name: Arc::clone(&self.name),
-                live: Mutex::new(Some(Arc::new(Live {
-                    graph: Arc::new(graph),
-                    allocations,
-                }))),
+                live: Mutex::new(Some(Arc::new(Live { graph: Arc::new(graph), allocations }))),
             })
         })
     }
@@ -175,14 +166,7 @@ impl PyGraph {
         let tuples = nodes.map(|(node, work)| {
             let (kind, label) = (node.kind.name(), node.name.to_string());
             let operation = self.runtime.operation_of(work);
-            (
-                kind,
-                label,
-                node.stream.0,
-                node.bytes,
-                node.flops,
-                operation,
-            )
+            (kind, label, node.stream.0, node.bytes, node.flops, operation)
         });
         Ok(tuples.collect())
     }

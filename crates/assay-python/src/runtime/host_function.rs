@@ -117,10 +117,7 @@ impl HostFunction {
             self.moved.notify_all();
         }
         while *gate != Gate::Passed {
-            gate = self
-                .moved
-                .wait(gate)
-                .unwrap_or_else(PoisonError::into_inner);
+            gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -165,12 +162,7 @@ impl HostFunction {
             let bytes = vec![0u8; usize::try_from(range.bytes).unwrap_or(usize::MAX)];
             fetched.push(match range.address {
                 Some(address) => engine
-                    .download(
-                        name,
-                        DevicePointer(address.value()),
-                        bytes,
-                        attributes.clone(),
-                    )
+                    .download(name, DevicePointer(address.value()), bytes, attributes.clone())
                     .and_then(|download| download.wait())
                     .map_err(refused)?,
                 None => bytes,
@@ -234,10 +226,7 @@ impl HostFunction {
         });
         // The caller has returned already, so the work fails with the exception's text.
         outcome.unwrap_or_else(|error| {
-            Err(BackendError::Driver {
-                operation: Operation::Launch,
-                message: error.to_string(),
-            })
+            Err(BackendError::Driver { operation: Operation::Launch, message: error.to_string() })
         })
     }
 }

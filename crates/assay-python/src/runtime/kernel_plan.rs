@@ -39,11 +39,7 @@ impl Operation {
                 "{label}: expected an operation of the table, got {name}"
             )));
         };
-        Ok(Operation {
-            label: label.into(),
-            index,
-            signature,
-        })
+        Ok(Operation { label: label.into(), index, signature })
     }
 }
 
@@ -87,22 +83,13 @@ impl Call<'_> {
         }
         let moved = self.read_bytes + bytes;
         let kernel = runtime.operations[operation.index];
-        let launch = encode(
-            operation.signature,
-            kernel,
-            self.operands,
-            self.numbers,
-            moved,
-        )
-        .map_err(|error| errors::invalid(&error.to_string()))?;
+        let launch = encode(operation.signature, kernel, self.operands, self.numbers, moved)
+            .map_err(|error| errors::invalid(&error.to_string()))?;
         let label = Arc::clone(&operation.label);
         let mut request = WorkRequest::new(label, stream, Work::Launch(launch));
         request.bytes = moved;
         request.flops = self.flops;
-        let result = Use {
-            buffer: &allocation,
-            writes: true,
-        };
+        let result = Use { buffer: &allocation, writes: true };
         let mut uses = [result; 1 + MAX_INPUTS];
         let count = self.reads.len();
         uses[1..=count].copy_from_slice(self.reads);
@@ -190,10 +177,7 @@ impl PyPlan {
             return Ok(None);
         }
         runtime.begin(py, self.label())?;
-        let mut uses = [Use {
-            buffer: model.memory(),
-            writes: false,
-        }; MAX_INPUTS];
+        let mut uses = [Use { buffer: model.memory(), writes: false }; MAX_INPUTS];
         let mut count = 0;
         for input in inputs.iter().flatten() {
             if let Input::Array(array) = input {
@@ -314,10 +298,7 @@ impl PyReduction {
             let stream = current_stream(py, runtime, source.device())?;
             runtime.begin(py, label)?;
             source.memory().alive(label)?;
-            let uses = [Use {
-                buffer: source.memory(),
-                writes: false,
-            }];
+            let uses = [Use { buffer: source.memory(), writes: false }];
             let _pinned = Pinned::new(py, &uses, stream)?;
             let call = Call {
                 reads: &uses,

@@ -39,16 +39,9 @@ fn measure_pool(
                  {largest_bytes} bytes"
             )));
         }
-        let workload = Workload {
-            smallest_bytes,
-            largest_bytes,
-            live,
-        };
+        let workload = Workload { smallest_bytes, largest_bytes, live };
         py.detach(|| {
-            let options = SimOptions {
-                contents: Contents::Dropped,
-                ..SimOptions::default()
-            };
+            let options = SimOptions { contents: Contents::Dropped, ..SimOptions::default() };
             let device = SimBackend::new(options).map_err(|error| errors::backend(&error))?;
             let device = Arc::new(device);
             let stream = device.default_stream();
@@ -109,11 +102,7 @@ fn load((class, weight, reserved, units, depth): LoadTuple) -> PyResult<Load> {
     if reserved > 0 {
         options.lanes.upload.reserved = Some(Rate::per_second(reserved));
     }
-    Ok(Load {
-        options,
-        units,
-        depth,
-    })
+    Ok(Load { options, units, depth })
 }
 
 /// Adds the measurements to the module.

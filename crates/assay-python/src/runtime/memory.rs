@@ -90,9 +90,7 @@ impl DeviceMemory {
         if let Some(logging) = &logging {
             below = logging.clone();
         }
-        let tracking = options
-            .tracking
-            .then(|| Arc::new(TrackingAdaptor::new(Arc::clone(&below))));
+        let tracking = options.tracking.then(|| Arc::new(TrackingAdaptor::new(Arc::clone(&below))));
         if let Some(tracking) = &tracking {
             below = tracking.clone();
         }

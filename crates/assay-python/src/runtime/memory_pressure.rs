@@ -30,11 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl MemoryPressure {
     pub fn new(dispatch: DispatchController) -> Self {
-        MemoryPressure {
-            dispatch,
-            residency: OnceLock::new(),
-            allocations: Mutex::new(Vec::new()),
-        }
+        MemoryPressure { dispatch, residency: OnceLock::new(), allocations: Mutex::new(Vec::new()) }
     }
 
     pub fn set_residency(&self, residency: &Arc<Residency>) {
@@ -58,14 +54,8 @@ impl MemoryPressure {
     /// Where all of them are in use, waits for the work of one.
     pub fn end_lease(&self) -> bool {
         let allocations = self.allocations();
-        let idle = allocations
-            .iter()
-            .filter(|allocation| allocation.end_lease())
-            .count();
-        idle > 0
-            || allocations
-                .iter()
-                .any(|allocation| allocation.wait_and_end_lease())
+        let idle = allocations.iter().filter(|allocation| allocation.end_lease()).count();
+        idle > 0 || allocations.iter().any(|allocation| allocation.wait_and_end_lease())
     }
 
     /// One attempt to free memory for a failed allocation.

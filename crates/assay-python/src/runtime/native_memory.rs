@@ -35,9 +35,7 @@ fn convert<T>(outcome: Result<T, MemoryError>) -> PyResult<T> {
 
 impl PyMemory {
     pub fn new(runtime: &Arc<DeviceRuntime>) -> Self {
-        PyMemory {
-            runtime: Arc::clone(runtime),
-        }
+        PyMemory { runtime: Arc::clone(runtime) }
     }
 }
 
@@ -81,10 +79,7 @@ impl PyMemory {
         guarded("reserve", || {
             let pool = &self.runtime.memory.pool;
             let reservation = py.detach(|| pool.reserve(TenantId(tenant), bytes));
-            Ok(PyReservation {
-                bytes,
-                reservation: Mutex::new(Some(convert(reservation)?)),
-            })
+            Ok(PyReservation { bytes, reservation: Mutex::new(Some(convert(reservation)?)) })
         })
     }
 
@@ -135,10 +130,7 @@ impl PyMemory {
             report.set_item("device_free_bytes", device.free_bytes)?;
             report.set_item("pool_capacity_bytes", capacity)?;
             report.set_item("pool", records::statistics(py, pool)?)?;
-            report.set_item(
-                "asked",
-                records::counters(py, memory.statistics.counters())?,
-            )?;
+            report.set_item("asked", records::counters(py, memory.statistics.counters())?)?;
             if let Some(host) = host {
                 report.set_item("pinned", records::statistics(py, host)?)?;
             }
@@ -267,19 +259,13 @@ impl PyReservation {
     /// Whether the reservation is still held.
     #[getter]
     fn held(&self) -> bool {
-        let reservation = self
-            .reservation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let reservation = self.reservation.lock().unwrap_or_else(PoisonError::into_inner);
         reservation.is_some()
     }
 
     /// Release the reservation; idempotent.
     fn release(&self, py: Python<'_>) {
-        let mut guard = self
-            .reservation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.reservation.lock().unwrap_or_else(PoisonError::into_inner);
         let reservation = guard.take();
         drop(guard);
         py.detach(|| drop(reservation));

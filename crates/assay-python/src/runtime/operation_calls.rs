@@ -75,11 +75,9 @@ fn check_operand(
     let inside = end.is_some_and(|end| end <= buffer.bytes());
     let address = buffer.address().and_then(|base| base.offset(*offset));
     match address {
-        Some(address) if owned && inside => Ok(Operand {
-            pointer: DevicePointer(address.value()),
-            bytes: *bytes,
-            format,
-        }),
+        Some(address) if owned && inside => {
+            Ok(Operand { pointer: DevicePointer(address.value()), bytes: *bytes, format })
+        }
         _ => Err(errors::invalid(&format!(
             "{operation}: expected {name} as {bytes} bytes from {offset} in a buffer of this \
              device's pool, got a buffer of {} bytes",
@@ -124,10 +122,7 @@ pub(super) fn operate(
                 rule.name
             )));
         }
-        uses.push(Use {
-            buffer: operand.0.get(),
-            writes,
-        });
+        uses.push(Use { buffer: operand.0.get(), writes });
     }
     let _pinned = Pinned::new(py, &uses, stream.id)?;
     let mut encoded = Vec::with_capacity(operands.len());

@@ -125,12 +125,7 @@ pub(super) struct PyOperators {
 impl PyOperators {
     #[new]
     fn new(plan: Py<PyAny>, unary: Py<PyAny>, binary: Py<PyAny>) -> Self {
-        PyOperators {
-            plans: Mutex::default(),
-            plan,
-            unary,
-            binary,
-        }
+        PyOperators { plans: Mutex::default(), plan, unary, binary }
     }
 
     /// Install this as the array operators; only the first call has an effect.

@@ -28,11 +28,7 @@ impl Policy {
     ) -> assay_runtime::memory::Result<Arc<dyn MemoryResource>> {
         if self.direct {
             let capacity = self.options.capacity_bytes;
-            return Ok(Arc::new(DirectResource::new(
-                backend,
-                Space::Device,
-                capacity,
-            )));
+            return Ok(Arc::new(DirectResource::new(backend, Space::Device, capacity)));
         }
         let pool = Pool::new(backend, self.options.clone())?;
         // The pool creates its first tenant itself.

@@ -100,9 +100,7 @@ impl Allocation {
         let mut uses = lock(&self.uses);
         let works = uses.works();
         let dispatch = &self.runtime().dispatch;
-        let over = works
-            .iter()
-            .all(|work| dispatch.is_complete(*work).unwrap_or(true));
+        let over = works.iter().all(|work| dispatch.is_complete(*work).unwrap_or(true));
         if over {
             uses.forget(&works);
         }
@@ -172,17 +170,15 @@ impl Allocation {
             _ => return Err(errors::freed("evict", "buffer")),
         };
         let recorded = self.runtime().memory.record_movements();
-        outcome
-            .and(recorded)
-            .map_err(|error| errors::memory(&error))
+        outcome.and(recorded).map_err(|error| errors::memory(&error))
     }
 
     /// Whether the memory is on the device; always true for memory that is not evictable.
     pub fn is_resident(&self) -> PyResult<bool> {
         match &*lock(&self.backing) {
-            Some(Backing::Evictable(evictable)) => evictable
-                .is_resident()
-                .map_err(|error| errors::memory(&error)),
+            Some(Backing::Evictable(evictable)) => {
+                evictable.is_resident().map_err(|error| errors::memory(&error))
+            }
             Some(_) => Ok(true),
             None => Ok(false),
         }

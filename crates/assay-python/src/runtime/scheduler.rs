@@ -23,25 +23,14 @@ use super::task::{PyTask, lane_named, or_raise, task_to_dict};
 type Rates = HashMap<String, (u64, u64)>;
 
 /// Sequence, time, task, name, partition, lane, units, action and reason of a decision.
-type DecisionTuple = (
-    u64,
-    u64,
-    Option<u64>,
-    String,
-    u32,
-    Option<&'static str>,
-    u64,
-    &'static str,
-    String,
-);
+type DecisionTuple =
+    (u64, u64, Option<u64>, String, u32, Option<&'static str>, u64, &'static str, String);
 
 fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
     let mut lanes = PerLane::default();
     for (name, (units_per_second, burst_units)) in rates {
-        lanes[lane_named(name)?] = Some(Rate {
-            units_per_second: *units_per_second,
-            burst_units: *burst_units,
-        });
+        lanes[lane_named(name)?] =
+            Some(Rate { units_per_second: *units_per_second, burst_units: *burst_units });
     }
     Ok(lanes)
 }
@@ -135,9 +124,7 @@ impl PyScheduler {
 
     /// Remove a partition without tasks.
     fn remove_partition(&self, partition: u32) -> PyResult<()> {
-        guarded("partition", || {
-            or_raise(self.scheduler.remove_partition(PartitionId(partition)))
-        })
+        guarded("partition", || or_raise(self.scheduler.remove_partition(PartitionId(partition))))
     }
 
     /// Add a task; it is admitted immediately if its reservation is available.
@@ -164,10 +151,8 @@ impl PyScheduler {
             options.weight = weight;
             options.memory_bytes = memory_bytes;
             let (reserved, limits) = (per_lane(&reserved)?, per_lane(&limits)?);
-            options.lanes = PerLane::from_fn(|lane| TaskLane {
-                reserved: reserved[lane],
-                limit: limits[lane],
-            });
+            options.lanes =
+                PerLane::from_fn(|lane| TaskLane { reserved: reserved[lane], limit: limits[lane] });
             let task = py.detach(|| self.scheduler.submit(options));
             Ok(PyTask::new(&self.runtime, or_raise(task)?, assumed_ns))
         })
@@ -180,9 +165,7 @@ impl PyScheduler {
 
     /// The time of the next timed event, if any; drives virtual time.
     fn next_event_ns(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        guarded("next_event_ns", || {
-            or_raise(py.detach(|| self.scheduler.next_event_ns()))
-        })
+        guarded("next_event_ns", || or_raise(py.detach(|| self.scheduler.next_event_ns())))
     }
 
     /// The decisions since the last call, and how many were dropped.
@@ -201,11 +184,8 @@ impl PyScheduler {
             let found = PyDict::new(py);
             found.set_item("time_ns", snapshot.time_ns)?;
             found.set_item("idle", snapshot.is_idle())?;
-            let tasks: PyResult<Vec<_>> = snapshot
-                .tasks
-                .iter()
-                .map(|one| task_to_dict(py, one))
-                .collect();
+            let tasks: PyResult<Vec<_>> =
+                snapshot.tasks.iter().map(|one| task_to_dict(py, one)).collect();
             found.set_item("tasks", tasks?)?;
             let mut partitions = Vec::new();
             for partition in &snapshot.partitions {
@@ -231,9 +211,7 @@ impl PyScheduler {
 
     /// Cancel a task by its id.
     fn cancel(&self, py: Python<'_>, task: u64) -> PyResult<()> {
-        guarded("cancel", || {
-            or_raise(py.detach(|| self.scheduler.cancel(TaskId(task))))
-        })
+        guarded("cancel", || or_raise(py.detach(|| self.scheduler.cancel(TaskId(task)))))
     }
 }
 

@@ -49,15 +49,9 @@ impl PyStream {
                 )));
             }
         };
-        let id = runtime
-            .dispatch
-            .create_stream(priority)
-            .map_err(|error| errors::dispatch(&error))?;
-        Ok(PyStream {
-            runtime: Arc::clone(runtime),
-            id,
-            owned: true,
-        })
+        let id =
+            runtime.dispatch.create_stream(priority).map_err(|error| errors::dispatch(&error))?;
+        Ok(PyStream { runtime: Arc::clone(runtime), id, owned: true })
     }
 
     pub fn runtime(&self) -> &Arc<DeviceRuntime> {
@@ -77,14 +71,10 @@ impl PyStream {
     /// Submits everything queued so far to the device, so that an event covers it.
     fn flush(&self) -> PyResult<()> {
         let dispatch = &self.runtime.dispatch;
-        let usage = dispatch
-            .usage(self.id)
-            .map_err(|error| errors::dispatch(&error))?;
+        let usage = dispatch.usage(self.id).map_err(|error| errors::dispatch(&error))?;
         match usage.waiting {
             0 => Ok(()),
-            _ => dispatch
-                .synchronize(self.id)
-                .map_err(|error| errors::dispatch(&error)),
+            _ => dispatch.synchronize(self.id).map_err(|error| errors::dispatch(&error)),
         }
     }
 }
@@ -147,16 +137,9 @@ impl PyStream {
             py.detach(|| {
                 self.flush()?;
                 let backend = &self.runtime.backend;
-                let id = backend
-                    .create_event()
-                    .map_err(|error| errors::backend(&error))?;
-                let event = PyEvent {
-                    runtime: Arc::clone(&self.runtime),
-                    id,
-                };
-                backend
-                    .record_event(id, self.id)
-                    .map_err(|error| errors::backend(&error))?;
+                let id = backend.create_event().map_err(|error| errors::backend(&error))?;
+                let event = PyEvent { runtime: Arc::clone(&self.runtime), id };
+                backend.record_event(id, self.id).map_err(|error| errors::backend(&error))?;
                 Ok(event)
             })
         })
@@ -275,9 +258,7 @@ pub(super) fn current_stream(
     if !is_any_active() {
         return Ok(runtime.backend.default_stream());
     }
-    let current = device
-        .bind(py)
-        .call_method0(intern!(py, "current_stream"))?;
+    let current = device.bind(py).call_method0(intern!(py, "current_stream"))?;
     let native = current.getattr(intern!(py, "_native"))?;
     Ok(native.cast::<PyStream>()?.get().id)
 }

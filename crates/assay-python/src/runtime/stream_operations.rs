@@ -22,16 +22,9 @@ pub(super) fn fill(
     (value, bytes): (u8, u64),
     stream: StreamId,
 ) -> PyResult<()> {
-    let uses = [Use {
-        buffer: part.buffer,
-        writes: true,
-    }];
+    let uses = [Use { buffer: part.buffer, writes: true }];
     let _pinned = Pinned::new(py, &uses, stream)?;
-    let work = Work::Fill {
-        destination: part.address(runtime, name, bytes)?,
-        value,
-        bytes,
-    };
+    let work = Work::Fill { destination: part.address(runtime, name, bytes)?, value, bytes };
     let request = WorkRequest::new(name, stream, work);
     py.detach(|| runtime.submit(request, &uses))?;
     if bytes == part.buffer.bytes() {
@@ -49,10 +42,8 @@ pub(super) fn copy(
     bytes: u64,
     stream: StreamId,
 ) -> PyResult<()> {
-    let uses = [(source, false), (destination, true)].map(|(part, writes)| Use {
-        buffer: part.buffer,
-        writes,
-    });
+    let uses = [(source, false), (destination, true)]
+        .map(|(part, writes)| Use { buffer: part.buffer, writes });
     let _pinned = Pinned::new(py, &uses, stream)?;
     let work = Work::Copy {
         source: source.address(runtime, name, bytes)?,
@@ -76,18 +67,12 @@ pub(super) fn delay(
     after: &[Py<Memory>],
     stream: StreamId,
 ) -> PyResult<()> {
-    let mut uses = vec![Use {
-        buffer: slot.buffer,
-        writes: false,
-    }];
+    let mut uses = vec![Use { buffer: slot.buffer, writes: false }];
     for buffer in after {
         let buffer = buffer.get();
         buffer.alive(name)?;
         // A write, so that later work on the buffer comes after the delay.
-        uses.push(Use {
-            buffer,
-            writes: true,
-        });
+        uses.push(Use { buffer, writes: true });
     }
     let _pinned = Pinned::new(py, &uses, stream)?;
     let address = slot.device_address(runtime, name, DELAY_SLOT_BYTES)?;
@@ -144,11 +129,7 @@ pub(super) fn run(
     });
     let function = HostFunction::new(call.function, ranges.collect());
     // A placeholder; `call` replaces it with the function's token.
-    let nothing = Work::Fill {
-        destination: DevicePointer(0).into(),
-        value: 0,
-        bytes: 0,
-    };
+    let nothing = Work::Fill { destination: DevicePointer(0).into(), value: 0, bytes: 0 };
     let mut request = WorkRequest::new(call.name, stream, nothing);
     request.bytes = call.bytes;
     request.flops = call.flops;

@@ -28,14 +28,11 @@ impl DeviceRuntime {
         check_all_poison(&name, uses)?;
         if self.has_several_streams(stream) {
             for one in uses {
-                one.buffer
-                    .dependencies(stream, one.writes, &mut request.after);
+                one.buffer.dependencies(stream, one.writes, &mut request.after);
             }
         }
-        let work = self
-            .dispatch
-            .submit_blocking(request)
-            .map_err(|error| errors::dispatch(&error))?;
+        let work =
+            self.dispatch.submit_blocking(request).map_err(|error| errors::dispatch(&error))?;
         if self.is_synchronous(stream) {
             if is_charged {
                 // Work that queues for a grant runs in this thread during the wait.
@@ -78,10 +75,7 @@ impl DeviceRuntime {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
-            arguments: vec![
-                KernelArgument::U64(token),
-                KernelArgument::U64(request.bytes),
-            ],
+            arguments: vec![KernelArgument::U64(token), KernelArgument::U64(request.bytes)],
         });
         let submitted = self.submit(request, uses);
         let outcome = match (submitted, &self.device) {

@@ -64,11 +64,7 @@ pub(super) struct PyTask {
 
 impl PyTask {
     pub fn new(runtime: &Arc<DeviceRuntime>, task: Task, assumed_ns: u64) -> Self {
-        PyTask {
-            runtime: Arc::clone(runtime),
-            task: Arc::new(task),
-            assumed_ns,
-        }
+        PyTask { runtime: Arc::clone(runtime), task: Arc::new(task), assumed_ns }
     }
 }
 
@@ -83,16 +79,12 @@ impl PyTask {
     /// Its state.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
-        guarded("state", || {
-            Ok(or_raise(py.detach(|| self.task.state()))?.name())
-        })
+        guarded("state", || Ok(or_raise(py.detach(|| self.task.state()))?.name()))
     }
 
     /// A snapshot of it.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        guarded("snapshot", || {
-            task_to_dict(py, &or_raise(py.detach(|| self.task.snapshot()))?)
-        })
+        guarded("snapshot", || task_to_dict(py, &or_raise(py.detach(|| self.task.snapshot()))?))
     }
 
     /// Wait until it is admitted.
@@ -119,9 +111,7 @@ impl PyTask {
 
     /// Resume it; returns its state, pending or admitted if its reservation was released.
     fn resume(&self, py: Python<'_>) -> PyResult<&'static str> {
-        guarded("resume", || {
-            Ok(or_raise(py.detach(|| self.task.resume()))?.name())
-        })
+        guarded("resume", || Ok(or_raise(py.detach(|| self.task.resume()))?.name()))
     }
 
     /// End it successfully.
@@ -142,9 +132,7 @@ impl PyTask {
     /// Whether it has ended.
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<bool> {
-        guarded("ended", || {
-            Ok(or_raise(py.detach(|| self.task.state()))?.is_final())
-        })
+        guarded("ended", || Ok(or_raise(py.detach(|| self.task.state()))?.is_final()))
     }
 
     /// Bind a stream: all of its work requests grants of this task and is charged to it.
@@ -165,11 +153,7 @@ impl Drop for PyTask {
     fn drop(&mut self) {
         self.runtime.tasks.unbind_all(&self.task);
         // Queued work may keep the task alive longer than Python does.
-        if self
-            .task
-            .state()
-            .is_ok_and(|state| !TaskState::is_final(state))
-        {
+        if self.task.state().is_ok_and(|state| !TaskState::is_final(state)) {
             let _ = self.task.cancel();
         }
     }

@@ -71,10 +71,7 @@ impl AsMut<[u8]> for Sink {
 
 /// Charges a transfer to the task of a stream, if it has one: each chunk waits for a grant.
 pub(super) fn attributes(runtime: &DeviceRuntime, stream: StreamId) -> TransferAttributes {
-    TransferAttributes {
-        task: runtime.tasks.task_of(stream),
-        ..TransferAttributes::default()
-    }
+    TransferAttributes { task: runtime.tasks.task_of(stream), ..TransferAttributes::default() }
 }
 
 /// Copies host bytes into a buffer and waits; charged to the task of the stream.
@@ -100,12 +97,7 @@ pub(super) fn upload(
         allocation.wait()?;
         let engine = runtime.transfers()?;
         engine
-            .upload(
-                name,
-                Arc::new(source),
-                destination,
-                attributes(runtime, stream),
-            )
+            .upload(name, Arc::new(source), destination, attributes(runtime, stream))
             .and_then(|transfer| transfer.wait())
             .map_err(|error| errors::transfer(&error))?;
         if bytes == allocation.bytes() {

@@ -53,11 +53,7 @@ impl Uses {
             last.write = if writes { Some(work) } else { last.write };
             return;
         }
-        let newest = LastUse {
-            stream,
-            work,
-            write: writes.then_some(work),
-        };
+        let newest = LastUse { stream, work, write: writes.then_some(work) };
         match self.first {
             Some(_) => self.others.push(newest),
             None => self.first = Some(newest),

@@ -19,9 +19,7 @@ fn refused(error: OpError) -> PyErr {
 
 fn format(code: u32) -> PyResult<ElementFormat> {
     ElementFormat::from_code(code).ok_or_else(|| {
-        errors::invalid(&format!(
-            "pack weights: expected a known format, got code {code}"
-        ))
+        errors::invalid(&format!("pack weights: expected a known format, got code {code}"))
     })
 }
 
@@ -86,29 +84,15 @@ pub(super) fn pack_weights(
     guarded(operation, || {
         let format = format(code)?;
         let source = contiguous(source, operation, false)?;
-        let scales = scales
-            .map(|scales| contiguous(scales, operation, false))
-            .transpose()?;
+        let scales = scales.map(|scales| contiguous(scales, operation, false)).transpose()?;
         let mut out = contiguous(out, operation, true)?;
         // SAFETY: the caller must not access these buffers during the call, as with any native
         // copy.
         let (source, scales, out) = unsafe {
-            (
-                bytes(&source),
-                scales.as_ref().map(|scales| bytes(scales)),
-                bytes_mut(&mut out),
-            )
+            (bytes(&source), scales.as_ref().map(|scales| bytes(scales)), bytes_mut(&mut out))
         };
         py.detach(|| {
-            kernels::pack_weights(
-                Context::best(),
-                format,
-                source,
-                scales,
-                outputs,
-                inputs,
-                out,
-            )
+            kernels::pack_weights(Context::best(), format, source, scales, outputs, inputs, out)
         })
         .map_err(refused)
     })
@@ -156,24 +140,16 @@ pub(super) fn rope_cos_sin(
             ("none", []) => RopeScaling::None,
             ("linear", &[factor]) => RopeScaling::Linear { factor },
             ("ntk", &[factor]) => RopeScaling::Ntk { factor },
-            (
-                "yarn",
-                &[
+            ("yarn", &[factor, context, beta_fast, beta_slow, attention_factor, truncate]) => {
+                RopeScaling::Yarn {
                     factor,
-                    context,
+                    original_context: context as usize,
                     beta_fast,
                     beta_slow,
-                    attention_factor,
-                    truncate,
-                ],
-            ) => RopeScaling::Yarn {
-                factor,
-                original_context: context as usize,
-                beta_fast,
-                beta_slow,
-                attention_factor: (!attention_factor.is_nan()).then_some(attention_factor),
-                truncate: truncate != 0.0,
-            },
+                    attention_factor: (!attention_factor.is_nan()).then_some(attention_factor),
+                    truncate: truncate != 0.0,
+                }
+            }
             ("llama3", &[factor, context, low_frequency, high_frequency]) => RopeScaling::Llama3 {
                 factor,
                 original_context: context as usize,
@@ -190,9 +166,8 @@ pub(super) fn rope_cos_sin(
         };
         let mut out = contiguous(out, operation, true)?;
         let out = floats(operation, &mut out)?;
-        let table = py
-            .detach(|| RopeTable::new(dimensions, positions, base, scaling))
-            .map_err(refused)?;
+        let table =
+            py.detach(|| RopeTable::new(dimensions, positions, base, scaling)).map_err(refused)?;
         if table.cos_sin().len() != out.len() {
             return Err(errors::invalid(&format!(
                 "{operation}: expected room for {positions} x {dimensions} numbers, got {}",

@@ -31,10 +31,7 @@ pub struct CaptureClocks {
 impl CaptureClocks {
     /// A capture that begins on this stream, branch 0.
     pub fn new(origin: StreamId) -> Self {
-        CaptureClocks {
-            streams: vec![origin],
-            clocks: vec![vec![1]],
-        }
+        CaptureClocks { streams: vec![origin], clocks: vec![vec![1]] }
     }
 
     /// Adds a stream to the capture and returns its branch.

@@ -245,10 +245,7 @@ impl BackendError {
 
     /// Whether queued work failed and will not run, so that there is nothing to wait for.
     pub const fn ends_work(&self) -> bool {
-        matches!(
-            self,
-            BackendError::Asynchronous { .. } | BackendError::DeviceFault { .. }
-        )
+        matches!(self, BackendError::Asynchronous { .. } | BackendError::DeviceFault { .. })
     }
 }
 

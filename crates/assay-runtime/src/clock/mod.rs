@@ -27,9 +27,7 @@ pub struct MonotonicClock {
 impl MonotonicClock {
     /// A clock that reads zero now.
     pub fn new() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 }
 
@@ -84,9 +82,7 @@ impl VirtualClock {
         let mut now = self.now_ns.load(Ordering::Acquire);
         loop {
             let later = now.saturating_add(nanoseconds);
-            match self
-                .now_ns
-                .compare_exchange_weak(now, later, Ordering::AcqRel, Ordering::Acquire)
+            match self.now_ns.compare_exchange_weak(now, later, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => return,
                 Err(current) => now = current,

@@ -31,10 +31,7 @@ impl Shared {
         let mut state = lock(&queue.state)?;
         state.check_usable()?;
         if !state.waiting.is_empty() {
-            return Err(DispatchError::CaptureBusy {
-                stream,
-                waiting: state.waiting.len(),
-            });
+            return Err(DispatchError::CaptureBusy { stream, waiting: state.waiting.len() });
         }
         state.record_before_capture(&self.context, stream)?;
         self.context.backend.begin_capture(stream)?;
@@ -42,11 +39,7 @@ impl Shared {
         state.capture = Some(Arc::clone(&capture));
         drop(state);
         self.add_capture(Arc::clone(&capture))?;
-        Ok(Capture {
-            shared: Arc::clone(self),
-            state: capture,
-            ended: false,
-        })
+        Ok(Capture { shared: Arc::clone(self), state: capture, ended: false })
     }
 
     /// The capture that a request belongs to: its stream's, or that of a dependency.
@@ -68,9 +61,7 @@ impl Shared {
         let captures = self.captures()?;
         match captures.iter().find(|capture| capture.id == id) {
             Some(capture) => Ok(Some(Arc::clone(capture))),
-            None => Err(DispatchError::Captured {
-                stream: request.stream,
-            }),
+            None => Err(DispatchError::Captured { stream: request.stream }),
         }
     }
 
@@ -81,11 +72,8 @@ impl Shared {
         request: &WorkRequest,
     ) -> Result<WorkId, DispatchError> {
         let stream = request.stream;
-        let refused = |source| DispatchError::Refused {
-            name: request.name.to_string(),
-            stream,
-            source,
-        };
+        let refused =
+            |source| DispatchError::Refused { name: request.name.to_string(), stream, source };
         let mut events = Vec::new();
         let mut after = Vec::new();
         for work in &request.after {
@@ -114,19 +102,13 @@ impl Shared {
         if state.capture.is_none() {
             state.retire(&self.context, stream);
             if !state.waiting.is_empty() {
-                return Err(DispatchError::CaptureBusy {
-                    stream,
-                    waiting: state.waiting.len(),
-                });
+                return Err(DispatchError::CaptureBusy { stream, waiting: state.waiting.len() });
             }
             state.record_before_capture(&self.context, stream)?;
         }
         let mut recording = capture.recording();
         if recording.ended {
-            return Err(DispatchError::CaptureEnded {
-                name: request.name.to_string(),
-                stream,
-            });
+            return Err(DispatchError::CaptureEnded { name: request.name.to_string(), stream });
         }
         for event in events {
             event.stream_wait(stream).map_err(refused)?;
@@ -152,13 +134,7 @@ impl Shared {
             flops: request.flops,
         };
         recording.nodes.push((node, request.work.clone()));
-        Ok(WorkId {
-            stream,
-            position: WorkPosition::Node {
-                capture: capture.id,
-                index,
-            },
-        })
+        Ok(WorkId { stream, position: WorkPosition::Node { capture: capture.id, index } })
     }
 
     /// Ends a capture in the backend; its streams run again whether or not that succeeds.
@@ -168,10 +144,7 @@ impl Shared {
         // Ended stays set, so that no other thread can add to the capture.
         let recording = std::mem::replace(
             &mut *capture.recording(),
-            CaptureRecording {
-                ended: true,
-                ..CaptureRecording::default()
-            },
+            CaptureRecording { ended: true, ..CaptureRecording::default() },
         );
         for stream in &recording.streams {
             let queue = self.queue(*stream)?;
@@ -208,10 +181,7 @@ impl StreamState {
     ) -> Result<(), DispatchError> {
         match self.ensure_end_event(context, stream) {
             true => Ok(()),
-            false => Err(DispatchError::CaptureBusy {
-                stream,
-                waiting: self.in_flight.len(),
-            }),
+            false => Err(DispatchError::CaptureBusy { stream, waiting: self.in_flight.len() }),
         }
     }
 }

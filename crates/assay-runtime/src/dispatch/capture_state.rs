@@ -30,9 +30,7 @@ impl CaptureRecording {
     /// The index of the node captured last on a stream.
     pub fn last_of(&self, stream: StreamId) -> Option<u32> {
         let mut nodes = self.nodes.iter().rev().map(|(node, _)| node);
-        nodes
-            .find(|node| node.stream == stream)
-            .map(|node| node.index)
+        nodes.find(|node| node.stream == stream).map(|node| node.index)
     }
 }
 
@@ -51,8 +49,6 @@ impl CaptureState {
     }
 
     pub fn recording(&self) -> MutexGuard<'_, CaptureRecording> {
-        self.recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

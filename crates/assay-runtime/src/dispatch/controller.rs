@@ -42,9 +42,7 @@ impl DispatchController {
     ) -> Result<Self> {
         options.validate()?;
         Ok(DispatchController {
-            shared: Arc::new(Shared::new(DispatchContext::new(
-                backend, options, recorder,
-            ))),
+            shared: Arc::new(Shared::new(DispatchContext::new(backend, options, recorder))),
         })
     }
 
@@ -157,10 +155,7 @@ impl DispatchController {
     pub fn usage(&self, stream: StreamId) -> Result<StreamUsage> {
         let queue = self.shared.queue(stream)?;
         let state = lock(&queue.state)?;
-        Ok(StreamUsage {
-            in_flight: state.in_flight.len(),
-            waiting: state.waiting.len(),
-        })
+        Ok(StreamUsage { in_flight: state.in_flight.len(), waiting: state.waiting.len() })
     }
 
     /// Begins a capture: work submitted to the stream is captured instead of run.

@@ -12,18 +12,11 @@ pub(crate) struct EventPool {
 
 impl EventPool {
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        EventPool {
-            backend,
-            unused: Mutex::new(Vec::new()),
-        }
+        EventPool { backend, unused: Mutex::new(Vec::new()) }
     }
 
     fn acquire(&self) -> Result<EventId> {
-        let unused = self
-            .unused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match unused {
             Some(event) => Ok(event),
             None => self.backend.create_event(),
@@ -32,10 +25,7 @@ impl EventPool {
 
     /// Records an event after what is queued on the stream so far.
     pub fn record(self: &Arc<Self>, stream: StreamId) -> Result<Arc<TimingEvent>> {
-        let event = TimingEvent {
-            id: self.acquire()?,
-            pool: Arc::clone(self),
-        };
+        let event = TimingEvent { id: self.acquire()?, pool: Arc::clone(self) };
         self.backend.record_event(event.id, stream)?;
         Ok(Arc::new(event))
     }
@@ -82,11 +72,7 @@ impl TimingEvent {
 
 impl Drop for TimingEvent {
     fn drop(&mut self) {
-        let mut unused = self
-            .pool
-            .unused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unused = self.pool.unused.lock().unwrap_or_else(PoisonError::into_inner);
         unused.push(self.id);
     }
 }

@@ -44,14 +44,8 @@ impl FailureLog {
             return None;
         }
         let without_error = self.ranges.len() - self.errors.len();
-        let error = index
-            .checked_sub(without_error)
-            .and_then(|index| self.errors.get(index));
-        Some(
-            error
-                .cloned()
-                .unwrap_or(DispatchError::ExpiredFailure { stream }),
-        )
+        let error = index.checked_sub(without_error).and_then(|index| self.errors.get(index));
+        Some(error.cloned().unwrap_or(DispatchError::ExpiredFailure { stream }))
     }
 }
 
@@ -65,10 +59,7 @@ mod tests {
         let mut failures = FailureLog::default();
         for number in 0..1_000 {
             let name = format!("work {number}");
-            failures.add(
-                number * 10..number * 10 + 3,
-                DispatchError::Abandoned { name },
-            );
+            failures.add(number * 10..number * 10 + 3, DispatchError::Abandoned { name });
         }
         for number in 0..1_000 {
             for (offset, failed) in [(0, true), (2, true), (3, false), (9, false)] {

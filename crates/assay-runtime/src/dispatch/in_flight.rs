@@ -60,16 +60,9 @@ impl RejectedWork {
         let error = match source {
             // The CPU's default stream runs work in the call that queues it.
             BackendError::Asynchronous { .. } => failure(&request.name, graph, stream, source),
-            source => DispatchError::Refused {
-                name: request.name.to_string(),
-                stream,
-                source,
-            },
+            source => DispatchError::Refused { name: request.name.to_string(), stream, source },
         };
-        Box::new(RejectedWork {
-            record: request.record(submitted_ns, Some(error.code())),
-            error,
-        })
+        Box::new(RejectedWork { record: request.record(submitted_ns, Some(error.code())), error })
     }
 }
 
@@ -87,11 +80,9 @@ fn failure(
                 source: Box::new(source.into()),
             }
         }
-        source => DispatchError::StreamFailed {
-            name: failed_name(name, graph, &source),
-            stream,
-            source,
-        },
+        source => {
+            DispatchError::StreamFailed { name: failed_name(name, graph, &source), stream, source }
+        }
     }
 }
 
@@ -101,9 +92,7 @@ fn failed_name(name: &str, graph: Option<&Graph>, source: &BackendError) -> Stri
         BackendError::Asynchronous { node, .. } => *node,
         _ => None,
     };
-    let node = graph
-        .zip(index)
-        .and_then(|(graph, index)| graph.nodes().get(index as usize));
+    let node = graph.zip(index).and_then(|(graph, index)| graph.nodes().get(index as usize));
     match node {
         Some(node) => format!("{name}: {}", node.name),
         None => name.to_owned(),

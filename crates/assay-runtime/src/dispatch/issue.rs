@@ -75,13 +75,7 @@ impl StreamState {
             GrantGate::Granted(grant) => Some(grant),
             _ => None,
         };
-        self.enqueue(
-            context,
-            work.sequence,
-            work.request,
-            work.submitted_ns,
-            grant,
-        )
+        self.enqueue(context, work.sequence, work.request, work.submitted_ns, grant)
     }
 
     /// Queues work on the device.
@@ -204,11 +198,7 @@ impl StreamState {
 
     /// Retires everything up to this number, which is known to have completed.
     pub fn retire_through(&mut self, context: &DispatchContext, sequence: u64) {
-        let completed = self
-            .in_flight
-            .iter()
-            .take_while(|work| work.sequence <= sequence)
-            .count();
+        let completed = self.in_flight.iter().take_while(|work| work.sequence <= sequence).count();
         for work in self.in_flight.drain(..completed) {
             work.complete(context);
         }

@@ -44,11 +44,7 @@ pub struct RecordedMemory<R> {
 
 impl<R: MemoryResource> RecordedMemory<R> {
     pub(super) fn new(inner: R, name: &str, shared: Arc<Shared>) -> Self {
-        RecordedMemory {
-            inner,
-            name: Arc::from(name),
-            shared,
-        }
+        RecordedMemory { inner, name: Arc::from(name), shared }
     }
 
     /// The upstream resource.
@@ -100,25 +96,13 @@ impl<R: MemoryResource> MemoryResource for RecordedMemory<R> {
             let error = MemoryError::Backend(BackendError::Capturing { operation, stream });
             let failure = Some(error.code());
             let site = Some(request.site);
-            self.record(
-                WorkKind::Allocate,
-                request.bytes,
-                request.stream,
-                site,
-                failure,
-            );
+            self.record(WorkKind::Allocate, request.bytes, request.stream, site, failure);
             return Err(error);
         }
         let outcome = self.inner.allocate(request);
         let failure = outcome.as_ref().err().map(MemoryError::code);
         let site = Some(request.site);
-        self.record(
-            WorkKind::Allocate,
-            request.bytes,
-            request.stream,
-            site,
-            failure,
-        );
+        self.record(WorkKind::Allocate, request.bytes, request.stream, site, failure);
         outcome
     }
 

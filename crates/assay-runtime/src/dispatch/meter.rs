@@ -35,9 +35,7 @@ impl MeterState {
             self.estimates.clear();
         }
         let estimate = self.estimates.entry(key).or_insert(charged_ns);
-        *estimate = (*estimate / 4)
-            .saturating_mul(3)
-            .saturating_add(charged_ns / 4);
+        *estimate = (*estimate / 4).saturating_mul(3).saturating_add(charged_ns / 4);
     }
 }
 

@@ -28,11 +28,7 @@ pub(super) const EVENT_INTERVAL: u32 = 64;
 
 impl Default for DispatchOptions {
     fn default() -> Self {
-        DispatchOptions {
-            in_flight: 256,
-            waiting: 4_096,
-            timing: Timing::Full,
-        }
+        DispatchOptions { in_flight: 256, waiting: 4_096, timing: Timing::Full }
     }
 }
 
@@ -40,11 +36,7 @@ impl DispatchOptions {
     pub(super) fn validate(&self) -> Result<(), DispatchError> {
         for (name, got) in [("in_flight", self.in_flight), ("waiting", self.waiting)] {
             if got == 0 {
-                return Err(DispatchError::InvalidOption {
-                    name,
-                    expected: "at least 1",
-                    got: 0,
-                });
+                return Err(DispatchError::InvalidOption { name, expected: "at least 1", got: 0 });
             }
         }
         Ok(())

@@ -27,10 +27,7 @@ impl Shared {
             }
             .into());
         };
-        if let Some(unknown) = before
-            .keys()
-            .find(|index| **index as usize >= graph.nodes().len())
-        {
+        if let Some(unknown) = before.keys().find(|index| **index as usize >= graph.nodes().len()) {
             return Err(BackendError::InvalidOption {
                 name: "nodes",
                 expected: "indices of nodes of the graph",
@@ -44,9 +41,8 @@ impl Shared {
             let branch = captured_on.iter().position(|stream| *stream == node.stream);
             let stream = branch.map_or(*origin, |branch| streams[branch]);
             let known = node.after.iter();
-            let mut after: Vec<WorkId> = known
-                .filter_map(|index| captured.get(*index as usize).copied())
-                .collect();
+            let mut after: Vec<WorkId> =
+                known.filter_map(|index| captured.get(*index as usize).copied()).collect();
             if let Some(launch) = before.get(&node.index) {
                 let mut request =
                     WorkRequest::new(Arc::clone(name), stream, Work::Launch(launch.clone()));

@@ -167,11 +167,7 @@ struct RareFields {
 
 impl From<WorkRecord> for Entry {
     fn from(record: WorkRecord) -> Self {
-        let rare = RareFields {
-            graph: record.graph,
-            task: record.task,
-            failure: record.failure,
-        };
+        let rare = RareFields { graph: record.graph, task: record.task, failure: record.failure };
         let is_rare = rare.graph.is_some() || rare.task.is_some() || rare.failure.is_some();
         Entry {
             name: record.name,
@@ -259,9 +255,7 @@ impl Recorder {
         drop(log);
         let numbered = entries.into_iter().zip(first..);
         Drained {
-            records: numbered
-                .map(|(entry, sequence)| entry.record(sequence))
-                .collect(),
+            records: numbered.map(|(entry, sequence)| entry.record(sequence)).collect(),
             dropped,
         }
     }
@@ -293,39 +287,19 @@ mod tests {
             span: None,
             failure: None,
         };
-        let span = Span {
-            start_ns: 8,
-            end_ns: 9,
-        };
+        let span = Span { start_ns: 8, end_ns: 9 };
         let records = [
-            WorkRecord {
-                site: Some(CallSite::here()),
-                kind: WorkKind::Allocate,
-                ..launch.clone()
-            },
-            WorkRecord {
-                span: Some(span),
-                task: Some(TaskId(5)),
-                ..launch.clone()
-            },
-            WorkRecord {
-                graph: Some(GraphId(6)),
-                failure: Some("refused"),
-                ..launch.clone()
-            },
+            WorkRecord { site: Some(CallSite::here()), kind: WorkKind::Allocate, ..launch.clone() },
+            WorkRecord { span: Some(span), task: Some(TaskId(5)), ..launch.clone() },
+            WorkRecord { graph: Some(GraphId(6)), failure: Some("refused"), ..launch.clone() },
             launch,
         ];
         let recorder = Recorder::new(3);
-        records
-            .iter()
-            .for_each(|record| recorder.push(record.clone()));
+        records.iter().for_each(|record| recorder.push(record.clone()));
         let taken = recorder.take();
         assert_eq!(taken.dropped, 1);
         for (record, sequence) in taken.records.iter().zip(1..) {
-            let expected = WorkRecord {
-                sequence,
-                ..records[sequence as usize].clone()
-            };
+            let expected = WorkRecord { sequence, ..records[sequence as usize].clone() };
             assert_eq!(*record, expected);
         }
         assert_eq!(taken.records.len(), 3);

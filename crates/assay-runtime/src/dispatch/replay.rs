@@ -30,12 +30,11 @@ impl Shared {
         let first = events.record(stream)?;
         let mut ends = Vec::with_capacity(graph.nodes().len());
         for (node, work) in graph.nodes().iter().zip(graph.works()) {
-            work.enqueue(&**backend, stream)
-                .map_err(|source| DispatchError::Refused {
-                    name: node.name.to_string(),
-                    stream,
-                    source,
-                })?;
+            work.enqueue(&**backend, stream).map_err(|source| DispatchError::Refused {
+                name: node.name.to_string(),
+                stream,
+                source,
+            })?;
             ends.push(events.record(stream)?);
         }
         drop(state);
@@ -61,10 +60,7 @@ impl Shared {
             task: None,
             site: None,
             submitted_ns,
-            span: Some(Span {
-                start_ns: submitted_ns,
-                end_ns: start_ns,
-            }),
+            span: Some(Span { start_ns: submitted_ns, end_ns: start_ns }),
             failure: None,
         });
         Ok(spans)

@@ -43,9 +43,7 @@ impl Shared {
             return Ok(Arc::clone(&self.default_queue));
         }
         let mut queues = lock(&self.queues)?;
-        let queue = queues
-            .entry(stream)
-            .or_insert_with(|| Arc::new(StreamQueue::new(stream)));
+        let queue = queues.entry(stream).or_insert_with(|| Arc::new(StreamQueue::new(stream)));
         Ok(Arc::clone(queue))
     }
 
@@ -88,10 +86,7 @@ impl Shared {
         }
         let thread = std::thread::current().id();
         let captures = self.captures()?;
-        Ok(captures
-            .iter()
-            .find(|capture| capture.thread == thread)
-            .cloned())
+        Ok(captures.iter().find(|capture| capture.thread == thread).cloned())
     }
 
     /// The origin of the capture that the calling thread or this stream takes part in, if any.

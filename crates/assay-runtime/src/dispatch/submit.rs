@@ -26,10 +26,7 @@ pub(super) struct SubmitError {
 
 impl From<DispatchError> for Box<SubmitError> {
     fn from(error: DispatchError) -> Self {
-        Box::new(SubmitError {
-            error,
-            request: None,
-        })
+        Box::new(SubmitError { error, request: None })
     }
 }
 
@@ -83,10 +80,7 @@ impl Shared {
             return Ok(self.capture_work(&capture, &work.request)?);
         }
         work.sequence = state.next_sequence;
-        let id = WorkId {
-            stream,
-            position: WorkPosition::Queue(work.sequence),
-        };
+        let id = WorkId { stream, position: WorkPosition::Queue(work.sequence) };
         let is_first = work.unresolved.is_empty() && state.waiting.is_empty();
         if is_first && state.has_capacity(&self.context.options) {
             work.poll_grant()?;
@@ -102,10 +96,7 @@ impl Shared {
                 stream,
                 limit,
             };
-            return Err(Box::new(SubmitError {
-                error,
-                request: Some(work.request),
-            }));
+            return Err(Box::new(SubmitError { error, request: Some(work.request) }));
         }
         state.next_sequence += 1;
         state.waiting.push_back(work);
@@ -185,9 +176,7 @@ impl Shared {
 
     fn dependency(&self, work: WorkId, request: &WorkRequest) -> Result<Dependency, DispatchError> {
         let WorkPosition::Queue(sequence) = work.position else {
-            return Err(DispatchError::Captured {
-                stream: work.stream,
-            });
+            return Err(DispatchError::Captured { stream: work.stream });
         };
         let queue = self.queue(work.stream)?;
         let mut state = lock(&queue.state)?;
@@ -211,10 +200,7 @@ impl Shared {
         let queue = self.queue(work.stream)?;
         let mut state = lock(&queue.state)?;
         state.retire(&self.context, work.stream);
-        Ok(matches!(
-            state.status(work.stream, sequence),
-            Status::Finished
-        ))
+        Ok(matches!(state.status(work.stream, sequence), Status::Finished))
     }
 
     /// The error of the work, if it failed.
@@ -229,9 +215,7 @@ impl Shared {
     /// Whether the work has finished, or its error.
     pub(super) fn is_complete(&self, work: WorkId) -> Result<bool, DispatchError> {
         let WorkPosition::Queue(sequence) = work.position else {
-            return Err(DispatchError::Captured {
-                stream: work.stream,
-            });
+            return Err(DispatchError::Captured { stream: work.stream });
         };
         let queue = self.queue(work.stream)?;
         let status = lock(&queue.state)?.status(work.stream, sequence);
@@ -277,10 +261,7 @@ impl Shared {
             let mut events = Vec::new();
             let resolved = self.resolve(&mut unresolved, &mut events, &request);
             let mut state = lock(&queue.state)?;
-            let Some(first) = state
-                .waiting
-                .front_mut()
-                .filter(|work| work.sequence == sequence)
+            let Some(first) = state.waiting.front_mut().filter(|work| work.sequence == sequence)
             else {
                 continue;
             };

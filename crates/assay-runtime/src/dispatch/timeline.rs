@@ -28,10 +28,7 @@ impl Anchor {
 
     /// The span between two events; none if the backend cannot measure it.
     pub fn span(&self, start: &TimingEvent, end: &TimingEvent) -> Option<Span> {
-        Some(Span {
-            start_ns: self.time_ns(start).ok()?,
-            end_ns: self.time_ns(end).ok()?,
-        })
+        Some(Span { start_ns: self.time_ns(start).ok()?, end_ns: self.time_ns(end).ok()? })
     }
 }
 
@@ -46,12 +43,7 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub fn new(backend: Arc<dyn Backend>, events: Arc<EventPool>) -> Result<Self> {
         let stream = backend.create_stream(StreamPriority::Normal)?;
-        Ok(Timeline {
-            backend,
-            events,
-            stream,
-            current: Mutex::new(None),
-        })
+        Ok(Timeline { backend, events, stream, current: Mutex::new(None) })
     }
 
     /// An anchor not older than a second.
@@ -67,11 +59,7 @@ impl Timeline {
         // The stream is idle, so the event completes as the call returns.
         let time_ns = self.backend.clock().now_ns();
         event.synchronize()?;
-        let anchor = Arc::new(Anchor {
-            backend: Arc::clone(&self.backend),
-            event,
-            time_ns,
-        });
+        let anchor = Arc::new(Anchor { backend: Arc::clone(&self.backend), event, time_ns });
         *current = Some(Arc::clone(&anchor));
         Ok(anchor)
     }

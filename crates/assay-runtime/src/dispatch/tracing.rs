@@ -17,9 +17,7 @@ pub(super) fn enqueue(
 ) -> backend::Result<()> {
     let clock = context.backend.clock();
     let queued_ns = clock.now_ns();
-    with_ticket(ticket, || {
-        request.work.enqueue(&*context.backend, request.stream)
-    })?;
+    with_ticket(ticket, || request.work.enqueue(&*context.backend, request.stream))?;
     let returned_ns = clock.now_ns();
     context.trace.push(TracedWork {
         ticket,

@@ -18,23 +18,16 @@ impl Shared {
         // Returned here, so the next call does not return it again.
         let queue = self.queue(work.stream)?;
         let mut state = lock(&queue.state)?;
-        state.unreported_rejection = state
-            .unreported_rejection
-            .take()
-            .filter(|other| *other != error);
-        state.unreported_failure = state
-            .unreported_failure
-            .take()
-            .filter(|other| *other != error);
+        state.unreported_rejection =
+            state.unreported_rejection.take().filter(|other| *other != error);
+        state.unreported_failure = state.unreported_failure.take().filter(|other| *other != error);
         Err(error)
     }
 
     /// Blocks until the work has finished or failed; returns the error of failed work.
     pub(super) fn outcome(&self, work: WorkId) -> Result<Option<DispatchError>, DispatchError> {
         let WorkPosition::Queue(sequence) = work.position else {
-            return Err(DispatchError::Captured {
-                stream: work.stream,
-            });
+            return Err(DispatchError::Captured { stream: work.stream });
         };
         let queue = self.queue(work.stream)?;
         loop {
@@ -146,10 +139,7 @@ impl Shared {
         let queue = self.queue(stream)?;
         let next_sequence = lock(&queue.state)?.next_sequence;
         if let Some(last) = next_sequence.checked_sub(1) {
-            self.outcome(WorkId {
-                stream,
-                position: WorkPosition::Queue(last),
-            })?;
+            self.outcome(WorkId { stream, position: WorkPosition::Queue(last) })?;
         }
         Ok(())
     }
@@ -179,11 +169,7 @@ impl Drop for Shared {
                     Err(error) => state.fail(&self.context, stream, error),
                 }
             }
-            while let Some(name) = state
-                .waiting
-                .front()
-                .map(|work| work.request.name.to_string())
-            {
+            while let Some(name) = state.waiting.front().map(|work| work.request.name.to_string()) {
                 state.fail_head(&self.context, DispatchError::Abandoned { name });
             }
         }

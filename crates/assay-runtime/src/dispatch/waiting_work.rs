@@ -64,10 +64,7 @@ impl WaitingWork {
             Ok(Poll::Ready(grant)) => self.gate = GrantGate::Granted(grant),
             Ok(Poll::Pending(pending)) => self.gate = GrantGate::Requested(pending),
             Err(source) => {
-                return Err(DispatchError::Task {
-                    name: request.name.to_string(),
-                    source,
-                });
+                return Err(DispatchError::Task { name: request.name.to_string(), source });
             }
         }
         Ok(())

@@ -40,11 +40,9 @@ impl Work {
     pub fn kind(&self) -> WorkKind {
         match self {
             Work::Launch(_) => WorkKind::Launch,
-            Work::Copy {
-                source,
-                destination,
-                ..
-            } => WorkKind::Copy(CopyDirection::between(*source, *destination)),
+            Work::Copy { source, destination, .. } => {
+                WorkKind::Copy(CopyDirection::between(*source, *destination))
+            }
             Work::Fill { .. } => WorkKind::Fill,
             Work::Graph(_) => WorkKind::Graph,
         }
@@ -66,33 +64,24 @@ impl Work {
 
     /// Whether it copies from or to host memory.
     pub(super) fn is_host_copy(&self) -> bool {
-        let Work::Copy {
-            source,
-            destination,
-            ..
-        } = self
-        else {
+        let Work::Copy { source, destination, .. } = self else {
             return false;
         };
-        [source, destination]
-            .into_iter()
-            .any(|address| address.space() == Space::Host)
+        [source, destination].into_iter().any(|address| address.space() == Space::Host)
     }
 
     /// The scheduler lane it occupies and its cost there, for an estimated device time.
     pub(super) fn cost(&self, cost_ns: u64) -> Option<(Lane, u64)> {
         match self {
             Work::Copy { bytes: 0, .. } | Work::Fill { bytes: 0, .. } => None,
-            Work::Copy {
-                source,
-                destination,
-                bytes,
-            } => match CopyDirection::between(*source, *destination) {
-                CopyDirection::HostToDevice => Some((Lane::Upload, *bytes)),
-                CopyDirection::DeviceToHost => Some((Lane::Download, *bytes)),
-                CopyDirection::DeviceToDevice => Some((Lane::Compute, cost_ns.max(1))),
-                CopyDirection::HostToHost => None,
-            },
+            Work::Copy { source, destination, bytes } => {
+                match CopyDirection::between(*source, *destination) {
+                    CopyDirection::HostToDevice => Some((Lane::Upload, *bytes)),
+                    CopyDirection::DeviceToHost => Some((Lane::Download, *bytes)),
+                    CopyDirection::DeviceToDevice => Some((Lane::Compute, cost_ns.max(1))),
+                    CopyDirection::HostToHost => None,
+                }
+            }
             Work::Fill { destination, .. } if destination.space() == Space::Host => None,
             Work::Launch(_) | Work::Fill { .. } | Work::Graph(_) => {
                 Some((Lane::Compute, cost_ns.max(1)))
@@ -104,16 +93,12 @@ impl Work {
     pub(super) fn enqueue(&self, backend: &dyn Backend, stream: StreamId) -> Result<()> {
         match self {
             Work::Launch(launch) => backend.launch(stream, launch),
-            Work::Copy {
-                source,
-                destination,
-                bytes,
-            } => backend.copy(stream, *source, *destination, *bytes),
-            Work::Fill {
-                destination,
-                value,
-                bytes,
-            } => backend.fill(stream, *destination, *value, *bytes),
+            Work::Copy { source, destination, bytes } => {
+                backend.copy(stream, *source, *destination, *bytes)
+            }
+            Work::Fill { destination, value, bytes } => {
+                backend.fill(stream, *destination, *value, *bytes)
+            }
             Work::Graph(graph) => backend.launch_graph(graph.id(), stream),
         }
     }

@@ -79,11 +79,7 @@ impl WorkLog {
         if self.is_on.swap(true, Ordering::AcqRel) {
             return false;
         }
-        *state = Works {
-            works: Vec::new(),
-            capacity,
-            dropped: 0,
-        };
+        *state = Works { works: Vec::new(), capacity, dropped: 0 };
         true
     }
 

@@ -94,9 +94,8 @@ impl AllocationLog {
                 got: header.to_owned(),
             });
         }
-        let records = lines
-            .map(|(index, line)| parse(index + 1, line))
-            .collect::<Result<_, _>>()?;
+        let records =
+            lines.map(|(index, line)| parse(index + 1, line)).collect::<Result<_, _>>()?;
         Ok(AllocationLog { records })
     }
 
@@ -108,11 +107,7 @@ impl AllocationLog {
 }
 
 fn parse(line: usize, text: &str) -> Result<Record, LogError> {
-    let error = |expected, got: &str| LogError {
-        line,
-        expected,
-        got: got.to_owned(),
-    };
+    let error = |expected, got: &str| LogError { line, expected, got: got.to_owned() };
     let fields: Vec<&str> = text.split(',').collect();
     let [time_ns, action, stream, tenant, bytes, address] = fields[..] else {
         return Err(error("six fields", text));

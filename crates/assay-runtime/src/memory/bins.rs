@@ -219,10 +219,7 @@ mod tests {
             assert!(bin >= last, "{granules}");
             last = bin;
         }
-        assert_eq!(
-            bin_of(LARGEST_BLOCK_BYTES),
-            (FIRST_LEVEL - 1, SECOND_LEVEL - 1)
-        );
+        assert_eq!(bin_of(LARGEST_BLOCK_BYTES), (FIRST_LEVEL - 1, SECOND_LEVEL - 1));
     }
 
     proptest! {

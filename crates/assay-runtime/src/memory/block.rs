@@ -85,10 +85,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub fn with_capacity(blocks: usize) -> Self {
-        Blocks {
-            nodes: Vec::with_capacity(blocks),
-            unused: NONE,
-        }
+        Blocks { nodes: Vec::with_capacity(blocks), unused: NONE }
     }
 
     pub fn get(&self, index: u32) -> Option<&Block> {
@@ -104,10 +101,7 @@ impl Blocks {
         }
         self.unused = self[index].next;
         let generation = self[index].generation;
-        self[index] = Block {
-            generation,
-            ..Block::unused()
-        };
+        self[index] = Block { generation, ..Block::unused() };
         index
     }
 

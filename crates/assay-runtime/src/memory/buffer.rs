@@ -15,11 +15,7 @@ impl Buffer {
     /// Allocates from a resource.
     pub fn new(resource: Arc<dyn MemoryResource>, request: &Request) -> Result<Self> {
         let allocation = resource.allocate(request)?;
-        Ok(Buffer {
-            resource,
-            allocation: Some(allocation),
-            stream: request.stream,
-        })
+        Ok(Buffer { resource, allocation: Some(allocation), stream: request.stream })
     }
 
     /// Where it begins, or `None` when it has no bytes.

@@ -33,11 +33,7 @@ struct Checker<'a> {
 }
 
 fn violation<T>(clause: &'static str, expected: &str, got: String) -> Outcome<T> {
-    Err(Violation {
-        clause,
-        expected: expected.to_owned(),
-        got,
-    })
+    Err(Violation { clause, expected: expected.to_owned(), got })
 }
 
 fn ok<T, E: std::fmt::Display>(
@@ -56,11 +52,7 @@ fn fails<T>(clause: &'static str, code: &str, outcome: Result<T>) -> Outcome {
 }
 
 fn holds(clause: &'static str, expected: &str, condition: bool, got: String) -> Outcome {
-    if condition {
-        Ok(())
-    } else {
-        violation(clause, expected, got)
-    }
+    if condition { Ok(()) } else { violation(clause, expected, got) }
 }
 
 /// Live ranges by start address, for overlap checks.
@@ -128,12 +120,7 @@ impl Checker<'_> {
             let valid = address.value() % GRANULE_BYTES == 0
                 && address.space() == self.resource.space()
                 && allocation.bytes() == size(step);
-            holds(
-                clause,
-                "the requested size, aligned",
-                valid,
-                format!("{allocation:?}"),
-            )?;
+            holds(clause, "the requested size, aligned", valid, format!("{allocation:?}"))?;
             ranges.insert(allocation)?;
             live.push(allocation);
             if step % 3 == 2 {
@@ -149,12 +136,7 @@ impl Checker<'_> {
             && usage.held_bytes >= usage.allocated_bytes
             && usage.capacity_bytes >= usage.held_bytes;
         let expected = "requested <= allocated <= held <= capacity";
-        holds(
-            clause,
-            expected,
-            counted,
-            format!("{requested} and {usage:?}"),
-        )?;
+        holds(clause, expected, counted, format!("{requested} and {usage:?}"))?;
         for allocation in live {
             self.free(clause, allocation, stream)?;
         }
@@ -166,20 +148,12 @@ impl Checker<'_> {
         let clause = "a double free fails";
         let allocation = self.allocate(clause, 1000, stream)?;
         self.free(clause, allocation, stream)?;
-        fails(
-            clause,
-            "already_freed",
-            self.resource.deallocate(allocation, stream),
-        )?;
+        fails(clause, "already_freed", self.resource.deallocate(allocation, stream))?;
 
         let clause = "a free in another resource fails";
         let other = DirectResource::new(Arc::clone(self.backend), self.resource.space(), 1 << 20);
         let foreign = ok(clause, other.allocate(&Request::new(1000, stream)))?;
-        fails(
-            clause,
-            "unknown_allocation",
-            self.resource.deallocate(foreign, stream),
-        )?;
+        fails(clause, "unknown_allocation", self.resource.deallocate(foreign, stream))?;
         ok(clause, other.deallocate(foreign, stream))?;
 
         let clause = "an unknown stream fails";
@@ -248,10 +222,7 @@ impl Checker<'_> {
         let mut live = Vec::new();
         for _ in 0..MIN_CAPACITY_BYTES / bytes {
             let allocation = self.allocate(clause, bytes, second)?;
-            ok(
-                clause,
-                self.backend.fill(second, allocation.address(), 2, bytes),
-            )?;
+            ok(clause, self.backend.fill(second, allocation.address(), 2, bytes))?;
             live.push(allocation);
         }
         ok(clause, self.backend.synchronize_stream(second))?;
@@ -283,9 +254,7 @@ impl Checker<'_> {
         let clause = "reading back";
         let host = ok(clause, self.backend.allocate_host(allocation.bytes()))?;
         let target = Address::from(host);
-        let copied = self
-            .backend
-            .copy(stream, allocation.address(), target, allocation.bytes());
+        let copied = self.backend.copy(stream, allocation.address(), target, allocation.bytes());
         ok(clause, copied)?;
         ok(clause, self.backend.synchronize_stream(stream))?;
         let mut bytes = vec![0; allocation.bytes() as usize];
@@ -319,14 +288,10 @@ impl Checker<'_> {
             Ok(())
         };
         let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..4)
-                .map(|number| scope.spawn(move || worker(number)))
-                .collect();
+            let workers: Vec<_> =
+                (0..4).map(|number| scope.spawn(move || worker(number))).collect();
             let panicked = || violation(clause, "no panic", "a panic".to_owned());
-            workers
-                .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|_| panicked()))
-                .collect()
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| panicked())).collect()
         });
         outcomes.into_iter().collect::<Outcome<Vec<()>>>()?;
         self.expect_empty(clause)

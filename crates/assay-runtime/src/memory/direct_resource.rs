@@ -59,9 +59,7 @@ impl DirectResource {
 }
 
 fn poisoned<T>(_: T) -> MemoryError {
-    MemoryError::Poisoned {
-        resource: "direct memory resource",
-    }
+    MemoryError::Poisoned { resource: "direct memory resource" }
 }
 
 impl MemoryResource for DirectResource {

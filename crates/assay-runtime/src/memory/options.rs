@@ -50,13 +50,7 @@ impl PoolOptions {
 
     /// The options rounded to whole granules, or the name of an invalid one.
     pub(super) fn validated(mut self) -> Result<Self> {
-        let invalid = |name, expected, got| {
-            Err(MemoryError::InvalidOption {
-                name,
-                expected,
-                got,
-            })
-        };
+        let invalid = |name, expected, got| Err(MemoryError::InvalidOption { name, expected, got });
         if self.capacity_bytes < GRANULE_BYTES {
             return invalid("capacity_bytes", "at least 256", self.capacity_bytes);
         }

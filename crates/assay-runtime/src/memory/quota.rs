@@ -37,11 +37,7 @@ pub(super) struct QuotaTable {
 impl QuotaTable {
     /// A table with the default tenant, which has no limit.
     pub fn new(capacity: u64) -> Self {
-        let mut quotas = QuotaTable {
-            tenants: Vec::new(),
-            capacity,
-            committed: 0,
-        };
+        let mut quotas = QuotaTable { tenants: Vec::new(), capacity, committed: 0 };
         quotas.add("default".to_owned(), u64::MAX);
         quotas
     }
@@ -61,20 +57,14 @@ impl QuotaTable {
         let tenants = self.tenants.len();
         self.tenants
             .get(tenant.0 as usize)
-            .ok_or(MemoryError::UnknownTenant {
-                tenant: tenant.0,
-                tenants,
-            })
+            .ok_or(MemoryError::UnknownTenant { tenant: tenant.0, tenants })
     }
 
     pub fn tenant_mut(&mut self, tenant: TenantId) -> Result<&mut TenantUsage> {
         let tenants = self.tenants.len();
         self.tenants
             .get_mut(tenant.0 as usize)
-            .ok_or(MemoryError::UnknownTenant {
-                tenant: tenant.0,
-                tenants,
-            })
+            .ok_or(MemoryError::UnknownTenant { tenant: tenant.0, tenants })
     }
 
     /// Fails if `bytes` more for the tenant would exceed its limit or others' reservations.
@@ -97,10 +87,7 @@ impl QuotaTable {
     fn check_capacity(&self, growth: u64, requested: u64) -> Result<()> {
         let available = self.capacity - self.committed;
         if growth > available {
-            return Err(MemoryError::Reserved {
-                requested,
-                available,
-            });
+            return Err(MemoryError::Reserved { requested, available });
         }
         Ok(())
     }
@@ -178,24 +165,15 @@ mod tests {
         quotas.reserve(first, 60).expect("fits");
         assert_eq!(
             quotas.check(second, 41),
-            Err(MemoryError::Reserved {
-                requested: 41,
-                available: 40
-            })
+            Err(MemoryError::Reserved { requested: 41, available: 40 })
         );
         quotas.check(first, 70).expect("60 reserved and 10 free");
         quotas.charge(first, 70);
         quotas.check(second, 30).expect("the rest");
         quotas.charge(second, 30);
         assert!(quotas.is_consistent());
-        assert_eq!(
-            quotas.check(first, 1).map_err(|e| e.code()),
-            Err("reserved")
-        );
-        assert_eq!(
-            quotas.check(first, 11).map_err(|e| e.code()),
-            Err("quota_exceeded")
-        );
+        assert_eq!(quotas.check(first, 1).map_err(|e| e.code()), Err("reserved"));
+        assert_eq!(quotas.check(first, 11).map_err(|e| e.code()), Err("quota_exceeded"));
         quotas.release(first, 60);
         quotas.refund(first, 70);
         assert_eq!(quotas.check(second, 70), Ok(()));

@@ -32,10 +32,7 @@ impl CallSite {
     #[track_caller]
     pub fn here() -> Self {
         let location = Location::caller();
-        CallSite {
-            file: location.file(),
-            line: location.line(),
-        }
+        CallSite { file: location.file(), line: location.line() }
     }
 }
 
@@ -56,12 +53,7 @@ impl Request {
     /// A request of the default tenant, made by the calling line.
     #[track_caller]
     pub fn new(bytes: u64, stream: StreamId) -> Self {
-        Request {
-            bytes,
-            stream,
-            tenant: TenantId::DEFAULT,
-            site: CallSite::here(),
-        }
+        Request { bytes, stream, tenant: TenantId::DEFAULT, site: CallSite::here() }
     }
 
     /// The same request, charged to `tenant`.
@@ -85,12 +77,7 @@ pub struct Allocation {
 impl Allocation {
     /// An allocation of zero bytes.
     pub(super) fn empty(space: Space) -> Self {
-        Allocation {
-            address: Address::new(space, 0),
-            bytes: 0,
-            index: NONE,
-            generation: 0,
-        }
+        Allocation { address: Address::new(space, 0), bytes: 0, index: NONE, generation: 0 }
     }
 
     /// Where it begins; zero when it has no bytes.

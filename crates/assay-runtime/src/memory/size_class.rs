@@ -15,9 +15,7 @@ pub(super) const CLASS_COUNT: usize = 40;
 /// below, so that less than a ninth of a block is wasted.
 pub(super) fn class_of(bytes: u64) -> (usize, u64) {
     let granules = bytes.div_ceil(GRANULE_BYTES).max(1);
-    let shift = (granules - 1)
-        .checked_ilog2()
-        .map_or(0, |log| log.saturating_sub(3));
+    let shift = (granules - 1).checked_ilog2().map_or(0, |log| log.saturating_sub(3));
     let steps = granules.div_ceil(1 << shift);
     let class = u64::from(shift) * 8 + steps - 1;
     (class as usize, (steps << shift) * GRANULE_BYTES)
@@ -33,20 +31,9 @@ mod tests {
         for bytes in 1..=SMALL_LIMIT_BYTES {
             let (class, rounded) = class_of(bytes);
             assert!(rounded >= bytes && rounded % GRANULE_BYTES == 0, "{bytes}");
-            assert!(
-                class == last.0 || class == last.0 + 1,
-                "{bytes}: gap in classes"
-            );
-            assert_eq!(
-                class == last.0,
-                rounded == last.1,
-                "{bytes}: one size per class"
-            );
-            assert_eq!(
-                class_of(rounded),
-                (class, rounded),
-                "{bytes}: rounding is stable"
-            );
+            assert!(class == last.0 || class == last.0 + 1, "{bytes}: gap in classes");
+            assert_eq!(class == last.0, rounded == last.1, "{bytes}: one size per class");
+            assert_eq!(class_of(rounded), (class, rounded), "{bytes}: rounding is stable");
             if bytes > GRANULE_BYTES * 16 {
                 assert!((rounded - bytes) * 9 < rounded, "{bytes}: wasted {rounded}");
             }

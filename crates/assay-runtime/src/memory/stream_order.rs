@@ -132,9 +132,7 @@ impl PoolState {
     /// path.
     pub fn reclaim(&mut self, backend: &dyn Backend, except: usize, flush_all: bool) -> Result<()> {
         for slot in 1..self.streams.len() {
-            let closed = self.streams[slot]
-                .as_ref()
-                .is_some_and(|state| state.closed);
+            let closed = self.streams[slot].as_ref().is_some_and(|state| state.closed);
             if slot == except || (self.heap.lists[slot].is_empty() && !closed) {
                 continue;
             }

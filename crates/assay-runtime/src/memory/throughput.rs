@@ -80,8 +80,5 @@ pub fn measure(
     for allocation in live {
         resource.deallocate(allocation, stream)?;
     }
-    Ok(Throughput {
-        pairs,
-        elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX),
-    })
+    Ok(Throughput { pairs, elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX) })
 }

@@ -57,10 +57,7 @@ fn walk_slabs(state: &PoolState) -> Result<Walk> {
                     && (block.owner, block.zone) == (above.owner, above.zone)
             });
             if uncoalesced {
-                inconsistent(format!(
-                    "blocks {index} and {} are not coalesced",
-                    block.above
-                ))?;
+                inconsistent(format!("blocks {index} and {} are not coalesced", block.above))?;
             }
             address += block.bytes;
             below = index;
@@ -127,11 +124,7 @@ fn check_lists(state: &PoolState, walk: &Walk) -> Result<()> {
 fn check_totals(state: &PoolState, walk: &Walk) -> Result<()> {
     let statistics = &state.statistics;
     let counted = (walk.held, walk.allocated, walk.requested);
-    let recorded = (
-        statistics.held_bytes,
-        statistics.allocated_bytes,
-        statistics.requested_bytes,
-    );
+    let recorded = (statistics.held_bytes, statistics.allocated_bytes, statistics.requested_bytes);
     if counted != recorded {
         inconsistent(format!("counted {counted:?} bytes, recorded {recorded:?}"))?;
     }

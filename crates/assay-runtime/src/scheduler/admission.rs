@@ -35,9 +35,7 @@ impl Amounts {
     fn free(partition: &PartitionEntry) -> Self {
         let options = &partition.options;
         Amounts {
-            memory_bytes: options
-                .memory_bytes
-                .saturating_sub(partition.reserved_bytes),
+            memory_bytes: options.memory_bytes.saturating_sub(partition.reserved_bytes),
             per_second: PerLane::from_fn(|lane| {
                 let reservable = options.lanes[lane].reservable_per_second;
                 reservable.saturating_sub(partition.lanes[lane].reserved_per_second)
@@ -48,18 +46,11 @@ impl Amounts {
     /// The first resource that `free` has too little of, if any.
     fn shortage(&self, free: &Amounts) -> Option<Reason> {
         if self.memory_bytes > free.memory_bytes {
-            return Some(Reason::Memory {
-                requested: self.memory_bytes,
-                free: free.memory_bytes,
-            });
+            return Some(Reason::Memory { requested: self.memory_bytes, free: free.memory_bytes });
         }
         Lane::ALL.into_iter().find_map(|lane| {
             let (requested, free) = (self.per_second[lane], free.per_second[lane]);
-            (requested > free).then_some(Reason::Bandwidth {
-                lane,
-                requested,
-                free,
-            })
+            (requested > free).then_some(Reason::Bandwidth { lane, requested, free })
         })
     }
 
@@ -70,11 +61,7 @@ impl Amounts {
         };
         enough(self.memory_bytes, first.memory_bytes, free.memory_bytes)
             && Lane::ALL.into_iter().all(|lane| {
-                enough(
-                    self.per_second[lane],
-                    first.per_second[lane],
-                    free.per_second[lane],
-                )
+                enough(self.per_second[lane], first.per_second[lane], free.per_second[lane])
             })
     }
 }
@@ -144,9 +131,7 @@ impl SchedulerState {
     pub fn submit(&mut self, options: TaskOptions) -> u64 {
         let partition = options.partition;
         let class_weight = self.options.class(options.class).weight;
-        let key = self
-            .tasks
-            .insert(TaskEntry::new(options, class_weight, self.now_ns));
+        let key = self.tasks.insert(TaskEntry::new(options, class_weight, self.now_ns));
         if let Some(entry) = self.partition_mut(partition) {
             entry.tasks += 1;
         }
@@ -192,22 +177,18 @@ impl SchedulerState {
                 return;
             };
             after = Some(admission_key);
-            let Some(requested) = self
-                .tasks
-                .get(task)
-                .map(|task| Amounts::requested(&task.options))
+            let Some(requested) =
+                self.tasks.get(task).map(|task| Amounts::requested(&task.options))
             else {
                 continue;
             };
             let refusal = match &first_blocked {
                 Some((first, needed)) if !requested.leaves_room_for(needed, &free) => {
-                    Some(Reason::Behind {
-                        task: TaskId(*first),
-                    })
+                    Some(Reason::Behind { task: TaskId(*first) })
                 }
-                _ => requested
-                    .shortage(&free)
-                    .or_else(|| self.reserve(partition, task, &requested)),
+                _ => {
+                    requested.shortage(&free).or_else(|| self.reserve(partition, task, &requested))
+                }
             };
             let Some(reason) = refusal else {
                 continue;
@@ -234,10 +215,7 @@ impl SchedulerState {
                 match source.reserve(requested.memory_bytes) {
                     Ok(memory) => Some(memory),
                     Err(free) => {
-                        return Some(Reason::Memory {
-                            requested: requested.memory_bytes,
-                            free,
-                        });
+                        return Some(Reason::Memory { requested: requested.memory_bytes, free });
                     }
                 }
             }

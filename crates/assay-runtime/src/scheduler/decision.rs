@@ -118,11 +118,7 @@ impl fmt::Display for Reason {
             Reason::Memory { requested, free } => {
                 write!(f, "{requested} bytes of memory requested, {free} free")
             }
-            Reason::Bandwidth {
-                lane,
-                requested,
-                free,
-            } => write!(
+            Reason::Bandwidth { lane, requested, free } => write!(
                 f,
                 "{requested} {unit}/s of {lane} requested, {free} free",
                 unit = lane.unit()
@@ -174,13 +170,7 @@ pub struct Decision {
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ns: {} {}",
-            self.time_ns,
-            self.action.name(),
-            self.name
-        )?;
+        write!(f, "{} ns: {} {}", self.time_ns, self.action.name(), self.name)?;
         if let Some(lane) = self.lane {
             write!(f, " {lane} {} {}", self.units, lane.unit())?;
         }

@@ -37,10 +37,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub fn new(weight: u64) -> Self {
-        Flow {
-            weight,
-            start_tag: 0,
-        }
+        Flow { weight, start_tag: 0 }
     }
 
     /// The start tag of its next grant.
@@ -65,9 +62,7 @@ impl VirtualTime {
     /// Charges a grant to the flow.
     pub fn charge(&mut self, flow: &mut Flow, units: u64) {
         self.now = self.now.max(flow.start_tag);
-        flow.start_tag = flow
-            .start_tag
-            .saturating_add(tag_increment(units, flow.weight));
+        flow.start_tag = flow.start_tag.saturating_add(tag_increment(units, flow.weight));
         self.max_finish_tag = self.max_finish_tag.max(flow.start_tag);
     }
 
@@ -93,10 +88,7 @@ mod tests {
     /// Serves the flow with the smallest start tag, `grants` times; a flow is (tags, cost, served).
     fn run(flows: &mut [(Flow, u64, u64)], time: &mut VirtualTime, grants: usize) {
         for _ in 0..grants {
-            let next = flows
-                .iter_mut()
-                .min_by_key(|(flow, ..)| flow.start_tag())
-                .expect("flows");
+            let next = flows.iter_mut().min_by_key(|(flow, ..)| flow.start_tag()).expect("flows");
             time.charge(&mut next.0, next.1);
             next.2 += next.1;
         }
@@ -105,11 +97,8 @@ mod tests {
     #[test]
     fn services_follow_weights_within_the_sfq_bound() {
         let mut time = VirtualTime::default();
-        let mut flows = [
-            (Flow::new(7), 1_000, 0),
-            (Flow::new(3), 64_000, 0),
-            (Flow::new(1), 333, 0),
-        ];
+        let mut flows =
+            [(Flow::new(7), 1_000, 0), (Flow::new(3), 64_000, 0), (Flow::new(1), 333, 0)];
         for grants in [1, 10, 1_000, 5_000] {
             run(&mut flows, &mut time, grants);
             for (f, f_size, f_served) in &flows {

@@ -14,8 +14,7 @@ struct GrantHandle {
 
 impl Drop for GrantHandle {
     fn drop(&mut self) {
-        self.shared
-            .with_always(|state| state.end_grant(self.key, None));
+        self.shared.with_always(|state| state.end_grant(self.key, None));
     }
 }
 
@@ -37,10 +36,7 @@ pub enum Poll {
 
 impl PendingGrant {
     pub(super) fn new(shared: Arc<Shared>, key: u64, granted: bool) -> Self {
-        PendingGrant {
-            handle: GrantHandle { shared, key },
-            granted,
-        }
+        PendingGrant { handle: GrantHandle { shared, key }, granted }
     }
 
     fn status(state: &mut SchedulerState, key: u64) -> WaitStatus<Result<(), SchedulerError>> {
@@ -48,10 +44,7 @@ impl PendingGrant {
             // The state keeps a grant's entry as long as its handle lives.
             return WaitStatus::Ready(Err(SchedulerError::Poisoned));
         };
-        let ended = state
-            .tasks
-            .get(grant.task)
-            .is_none_or(|task| task.state.is_final());
+        let ended = state.tasks.get(grant.task).is_none_or(|task| task.state.is_final());
         if ended {
             return WaitStatus::Ready(Err(state.ended_error(grant.task)));
         }
@@ -67,18 +60,11 @@ impl PendingGrant {
     /// The grant, if it was issued by now.
     pub fn poll(self) -> Result<Poll, SchedulerError> {
         if self.granted {
-            return Ok(Poll::Ready(Grant {
-                handle: self.handle,
-            }));
+            return Ok(Poll::Ready(Grant { handle: self.handle }));
         }
-        let status = self
-            .handle
-            .shared
-            .with(|state| Self::status(state, self.handle.key))?;
+        let status = self.handle.shared.with(|state| Self::status(state, self.handle.key))?;
         match status {
-            WaitStatus::Ready(Ok(())) => Ok(Poll::Ready(Grant {
-                handle: self.handle,
-            })),
+            WaitStatus::Ready(Ok(())) => Ok(Poll::Ready(Grant { handle: self.handle })),
             WaitStatus::Ready(Err(error)) => Err(error),
             WaitStatus::At(_) | WaitStatus::OnChange(_) => Ok(Poll::Pending(self)),
         }
@@ -88,13 +74,9 @@ impl PendingGrant {
     pub fn wait(self) -> Result<Grant, SchedulerError> {
         let key = self.handle.key;
         if !self.granted {
-            self.handle
-                .shared
-                .wait(|state| Self::status(state, key))??;
+            self.handle.shared.wait(|state| Self::status(state, key))??;
         }
-        Ok(Grant {
-            handle: self.handle,
-        })
+        Ok(Grant { handle: self.handle })
     }
 }
 
@@ -115,9 +97,7 @@ impl Grant {
     /// Ends the grant at its measured cost, which replaces the assumed one.
     pub fn end_measured(self, units: u64) {
         let key = self.handle.key;
-        self.handle
-            .shared
-            .with_always(|state| state.end_grant(key, Some(units)));
+        self.handle.shared.with_always(|state| state.end_grant(key, Some(units)));
         // Dropping the handle finds the grant already ended.
     }
 }

@@ -11,10 +11,7 @@ impl SchedulerState {
     pub fn request(&mut self, task: u64, lane: Lane, units: u64) -> Result<u64, SchedulerError> {
         let limit = self.options.max_waiting_requests;
         let now_ns = self.now_ns;
-        let entry = self
-            .tasks
-            .get_mut(task)
-            .ok_or_else(|| Self::unknown_task(task))?;
+        let entry = self.tasks.get_mut(task).ok_or_else(|| Self::unknown_task(task))?;
         if entry.state.is_final() {
             return Err(self.ended_error(task));
         }
@@ -108,10 +105,7 @@ impl SchedulerState {
         partition_lane.grants_in_flight -= 1;
         if let Some(measured) = measured {
             task_lane.measured_units += measured;
-            for bucket in [&mut task_lane.limit, &mut partition_lane.limit]
-                .into_iter()
-                .flatten()
-            {
+            for bucket in [&mut task_lane.limit, &mut partition_lane.limit].into_iter().flatten() {
                 bucket.correct(grant.units, measured);
             }
             if reserved {
@@ -119,12 +113,8 @@ impl SchedulerState {
                     rate.correct(grant.units, measured);
                 }
             } else {
-                lane_state
-                    .virtual_time
-                    .correct(&mut partition_lane.flow, grant.units, measured);
-                partition_lane
-                    .virtual_time
-                    .correct(&mut task_lane.flow, grant.units, measured);
+                lane_state.virtual_time.correct(&mut partition_lane.flow, grant.units, measured);
+                partition_lane.virtual_time.correct(&mut task_lane.flow, grant.units, measured);
             }
         }
         self.refresh(grant.lane, grant.task);

@@ -35,10 +35,7 @@ impl SchedulerState {
 
     /// Changes a task's state, or rejects the transition.
     fn transition(&mut self, task: u64, to: TaskState) -> Result<(), SchedulerError> {
-        let entry = self
-            .tasks
-            .get_mut(task)
-            .ok_or_else(|| Self::unknown_task(task))?;
+        let entry = self.tasks.get_mut(task).ok_or_else(|| Self::unknown_task(task))?;
         if !entry.state.allows(to) {
             return Err(SchedulerError::IllegalTransition {
                 task: entry.name.to_string(),
@@ -89,10 +86,7 @@ impl SchedulerState {
 
     /// Resumes a paused task, through the admission queue if it released its reservation.
     pub fn resume(&mut self, task: u64) -> Result<TaskState, SchedulerError> {
-        let entry = self
-            .tasks
-            .get(task)
-            .ok_or_else(|| Self::unknown_task(task))?;
+        let entry = self.tasks.get(task).ok_or_else(|| Self::unknown_task(task))?;
         let partition = entry.options.partition;
         let next = match (entry.state, entry.reservation.is_some()) {
             (TaskState::Paused, false) => TaskState::Pending,
@@ -122,10 +116,8 @@ impl SchedulerState {
     /// Puts a task that runs again back into the backlog of every lane it has requests in.
     fn rejoin_backlog(&mut self, task: u64) {
         for lane in Lane::ALL {
-            let waiting = self
-                .tasks
-                .get(task)
-                .is_some_and(|entry| !entry.lanes[lane].waiting.is_empty());
+            let waiting =
+                self.tasks.get(task).is_some_and(|entry| !entry.lanes[lane].waiting.is_empty());
             if waiting {
                 self.join_backlog(lane, task);
                 self.issue_grants(lane);
@@ -145,17 +137,12 @@ impl SchedulerState {
         let mut queued = None;
         if let Some(entry) = self.tasks.get_mut(task) {
             entry.ended = Some(reason);
-            queued = entry
-                .admission_key
-                .take()
-                .map(|key| (entry.options.partition, key));
+            queued = entry.admission_key.take().map(|key| (entry.options.partition, key));
         }
         for lane in Lane::ALL {
             self.leave_backlog(lane, task);
-            while let Some(key) = self
-                .tasks
-                .get_mut(task)
-                .and_then(|entry| entry.lanes[lane].waiting.pop_front())
+            while let Some(key) =
+                self.tasks.get_mut(task).and_then(|entry| entry.lanes[lane].waiting.pop_front())
             {
                 if let Some(grant) = self.grants.get_mut(key) {
                     grant.state = GrantState::Refused;

@@ -73,9 +73,7 @@ impl Scheduler {
     /// A scheduler without partitions, on this clock.
     pub fn new(options: SchedulerOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.validate()?;
-        Ok(Scheduler {
-            shared: Arc::new(Shared::new(SchedulerState::new(options), clock)),
-        })
+        Ok(Scheduler { shared: Arc::new(Shared::new(SchedulerState::new(options), clock)) })
     }
 
     /// Its clock.
@@ -116,22 +114,19 @@ impl Scheduler {
     /// Fails if the task could never be admitted.
     pub fn submit(&self, options: TaskOptions) -> Result<Task> {
         let name: Arc<str> = Arc::from(options.name.as_str());
-        let key = self
-            .shared
-            .with(|state| match state.check_task(&options) {
-                Ok(()) => Ok(state.submit(options)),
-                Err(error) => {
-                    state.record_refusal(&options, &error);
-                    Err(error)
-                }
-            })??;
+        let key = self.shared.with(|state| match state.check_task(&options) {
+            Ok(()) => Ok(state.submit(options)),
+            Err(error) => {
+                state.record_refusal(&options, &error);
+                Err(error)
+            }
+        })??;
         Ok(Task::new(Arc::clone(&self.shared), key, name))
     }
 
     /// Cancels a task by its id.
     pub fn cancel(&self, task: TaskId) -> Result<()> {
-        self.shared
-            .with(|state| state.end(task.0, TaskState::Cancelled, Reason::Requested))?
+        self.shared.with(|state| state.end(task.0, TaskState::Cancelled, Reason::Requested))?
     }
 
     /// Applies everything due by now, as every other call does, and retries admission.
@@ -165,12 +160,7 @@ impl Scheduler {
     pub fn take_decisions(&self) -> Result<Drained<Decision>> {
         let capacity = self.shared.with(|state| state.decisions.capacity())?;
         let replacement = VecDeque::with_capacity(capacity);
-        let (records, dropped) = self
-            .shared
-            .with(|state| state.decisions.take(replacement))?;
-        Ok(Drained {
-            records: records.into(),
-            dropped,
-        })
+        let (records, dropped) = self.shared.with(|state| state.decisions.take(replacement))?;
+        Ok(Drained { records: records.into(), dropped })
     }
 }

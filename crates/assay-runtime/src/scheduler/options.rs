@@ -73,10 +73,7 @@ impl SchedulerOptions {
     /// The windows hold a millisecond of work, 5 % of each lane cannot be reserved, and the class
     /// weights are 4 : 2 : 1.
     pub fn new(memory_bytes: u64, units_per_second: PerLane<u64>) -> Self {
-        let class = |weight, admission_delay_ns| ClassOptions {
-            weight,
-            admission_delay_ns,
-        };
+        let class = |weight, admission_delay_ns| ClassOptions { weight, admission_delay_ns };
         SchedulerOptions {
             memory_bytes,
             lanes: PerLane::from_fn(|lane| LaneOptions {
@@ -166,10 +163,7 @@ impl PartitionOptions {
     pub(super) fn validate(&self) -> Result<(), SchedulerError> {
         at_least_one("partition weight", self.weight.into())?;
         for lane in Lane::ALL {
-            let PartitionLane {
-                reservable_per_second,
-                limit,
-            } = self.lanes[lane];
+            let PartitionLane { reservable_per_second, limit } = self.lanes[lane];
             validate_limit(limit, reservable_per_second)?;
         }
         Ok(())
@@ -217,9 +211,7 @@ impl TaskOptions {
 
     /// What the task reserves in a lane, in units a second.
     pub(super) fn reserved_per_second(&self, lane: Lane) -> u64 {
-        self.lanes[lane]
-            .reserved
-            .map_or(0, |rate| rate.units_per_second)
+        self.lanes[lane].reserved.map_or(0, |rate| rate.units_per_second)
     }
 
     pub(super) fn validate(&self) -> Result<(), SchedulerError> {
@@ -238,21 +230,13 @@ impl TaskOptions {
             (Class::BestEffort, 1..) => "no reserved rate",
             _ => return Ok(()),
         };
-        Err(SchedulerError::ClassMismatch {
-            task: self.name.clone(),
-            class: self.class,
-            expected,
-        })
+        Err(SchedulerError::ClassMismatch { task: self.name.clone(), class: self.class, expected })
     }
 }
 
 fn at_least_one(name: &'static str, got: u64) -> Result<(), SchedulerError> {
     match got {
-        0 => Err(SchedulerError::InvalidOption {
-            name,
-            expected: "at least 1",
-            got,
-        }),
+        0 => Err(SchedulerError::InvalidOption { name, expected: "at least 1", got }),
         _ => Ok(()),
     }
 }

@@ -82,11 +82,7 @@ impl SchedulerState {
         let fits = units_in_flight.is_some_and(|sum| sum <= lane_state.options.window_units)
             && lane_state.grants_in_flight < lane_state.options.window_grants;
         let granted = lane_state.grants_in_flight == 0 || fits || self.may_follow(lane, &candidate);
-        granted.then_some(Selection {
-            task: candidate.task,
-            units: candidate.units,
-            reason,
-        })
+        granted.then_some(Selection { task: candidate.task, units: candidate.units, reason })
     }
 
     /// Whether a guaranteed request that is due may queue behind its own task's only grant in flight.
@@ -95,10 +91,8 @@ impl SchedulerState {
     /// first has ended. Another guaranteed task waits for one grant more than the window holds.
     fn may_follow(&self, lane: Lane, candidate: &Candidate) -> bool {
         let lane_state = &self.lanes[lane];
-        let own = self
-            .tasks
-            .get(candidate.task)
-            .map_or(0, |entry| entry.lanes[lane].grants_in_flight);
+        let own =
+            self.tasks.get(candidate.task).map_or(0, |entry| entry.lanes[lane].grants_in_flight);
         candidate.due_ns <= self.now_ns
             && candidate.class == Class::Guaranteed
             && lane_state.grants_in_flight == 1
@@ -134,11 +128,8 @@ impl SchedulerState {
     fn record_hold(&mut self, lane: Lane, position: usize, reason: Reason) {
         let lane_state = &mut self.lanes[lane];
         if let Reason::TaskLimit { until_ns } | Reason::PartitionLimit { until_ns } = reason {
-            lane_state.next_ns = Some(
-                lane_state
-                    .next_ns
-                    .map_or(until_ns, |next| next.min(until_ns)),
-            );
+            lane_state.next_ns =
+                Some(lane_state.next_ns.map_or(until_ns, |next| next.min(until_ns)));
         }
         let candidate = &mut lane_state.backlog[position];
         if !std::mem::replace(&mut candidate.hold_recorded, true) {
@@ -174,28 +165,19 @@ impl SchedulerState {
             lane_state.unreserved_deficit +=
                 i128::from(units) * 1_000 * permille / (1_000 - permille).max(1);
         } else {
-            lane_state
-                .virtual_time
-                .charge(&mut partition_lane.flow, units);
-            partition_lane
-                .virtual_time
-                .charge(&mut task_lane.flow, units);
+            lane_state.virtual_time.charge(&mut partition_lane.flow, units);
+            partition_lane.virtual_time.charge(&mut task_lane.flow, units);
             let paid = lane_state.unreserved_deficit - i128::from(units) * 1_000;
             // A grant on account of the floor may overshoot into credit. Grants by weight also earn
             // credit, bounded by the unreserved part of the burst window.
             lane_state.unreserved_deficit = match selection.reason {
                 Reason::Floor => paid,
                 _ => paid.max(
-                    lane_state
-                        .unreserved_deficit
-                        .min(-lane_state.options.max_unreserved_credit()),
+                    lane_state.unreserved_deficit.min(-lane_state.options.max_unreserved_credit()),
                 ),
             };
         }
-        for bucket in [&mut task_lane.limit, &mut partition_lane.limit]
-            .into_iter()
-            .flatten()
-        {
+        for bucket in [&mut task_lane.limit, &mut partition_lane.limit].into_iter().flatten() {
             bucket.charge(now_ns, units);
         }
         task_lane.grants += 1;
@@ -207,13 +189,7 @@ impl SchedulerState {
         lane_state.units_in_flight += units;
         self.changed = true;
         self.refresh(lane, selection.task);
-        self.record_grant(
-            selection.task,
-            Some(lane),
-            units,
-            Action::Grant,
-            selection.reason,
-        );
+        self.record_grant(selection.task, Some(lane), units, Action::Grant, selection.reason);
     }
 
     /// Updates the task's candidate from its queue, tag and limits.
@@ -252,10 +228,7 @@ impl SchedulerState {
         match backlog.get_mut(position) {
             Some(old) => {
                 let hold_recorded = old.grant == key && old.hold_recorded;
-                *old = Candidate {
-                    hold_recorded,
-                    ..candidate
-                };
+                *old = Candidate { hold_recorded, ..candidate };
             }
             None => backlog.push(candidate),
         }

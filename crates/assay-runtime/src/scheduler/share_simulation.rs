@@ -169,11 +169,7 @@ pub fn simulate(
     simulation.run_until(warm_up_ns.saturating_add(virtual_ns))?;
     let elapsed = start.elapsed().as_nanos();
     Ok(ShareReport {
-        service: simulation
-            .clients
-            .iter()
-            .map(|client| client.service)
-            .collect(),
+        service: simulation.clients.iter().map(|client| client.service).collect(),
         decisions: simulation.decisions()? - before,
         elapsed_ns: u64::try_from(elapsed).unwrap_or(u64::MAX),
     })
@@ -206,20 +202,13 @@ mod tests {
                 task.class = Class::Guaranteed;
                 task.lanes.upload.reserved = Some(Rate::per_second(rate));
             }
-            Load {
-                options: task,
-                units: 50_000,
-                depth: 40,
-            }
+            Load { options: task, units: 50_000, depth: 40 }
         };
         let loads = vec![load(1, Some(400_000_000)), load(1, None), load(2, None)];
         let report = simulate(options, Lane::Upload, loads, 4_000_000_000)?;
         // 40 % reserved; the remaining 60 % in the proportion 1 : 1 : 2.
-        let shares: Vec<f64> = report
-            .service
-            .iter()
-            .map(|service| service.units as f64 / 4e9)
-            .collect();
+        let shares: Vec<f64> =
+            report.service.iter().map(|service| service.units as f64 / 4e9).collect();
         for (share, expected) in shares.iter().zip([0.55, 0.15, 0.30]) {
             assert!((share - expected).abs() < 0.005, "{shares:?}");
         }

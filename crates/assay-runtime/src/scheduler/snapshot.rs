@@ -134,11 +134,7 @@ impl SchedulerState {
     pub fn snapshot(&self) -> SchedulerSnapshot {
         SchedulerSnapshot {
             time_ns: self.now_ns,
-            tasks: self
-                .tasks
-                .iter()
-                .filter_map(|(key, _)| self.task_snapshot(key))
-                .collect(),
+            tasks: self.tasks.iter().filter_map(|(key, _)| self.task_snapshot(key)).collect(),
             partitions: self
                 .all_partitions()
                 .map(|(id, entry)| PartitionSnapshot {

@@ -218,9 +218,7 @@ impl SchedulerState {
     }
 
     pub fn partition_mut(&mut self, partition: PartitionId) -> Option<&mut PartitionEntry> {
-        self.partitions
-            .get_mut(partition.0 as usize)?
-            .as_deref_mut()
+        self.partitions.get_mut(partition.0 as usize)?.as_deref_mut()
     }
 
     /// Every partition with its id.
@@ -262,22 +260,12 @@ impl SchedulerState {
     /// Records that a task was rejected at submission.
     pub fn record_refusal(&mut self, options: &TaskOptions, error: &SchedulerError) {
         let reason = match *error {
-            SchedulerError::MemoryNeverFits {
-                requested, limit, ..
-            } => Reason::Memory {
-                requested,
-                free: limit,
-            },
-            SchedulerError::BandwidthNeverFits {
-                lane,
-                requested,
-                limit,
-                ..
-            } => Reason::Bandwidth {
-                lane,
-                requested,
-                free: limit,
-            },
+            SchedulerError::MemoryNeverFits { requested, limit, .. } => {
+                Reason::Memory { requested, free: limit }
+            }
+            SchedulerError::BandwidthNeverFits { lane, requested, limit, .. } => {
+                Reason::Bandwidth { lane, requested, free: limit }
+            }
             _ => Reason::Invalid,
         };
         self.decisions.push(|sequence| Decision {
@@ -297,10 +285,7 @@ impl SchedulerState {
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         for lane in Lane::ALL {
-            if self.lanes[lane]
-                .next_ns
-                .is_some_and(|next| next <= self.now_ns)
-            {
+            if self.lanes[lane].next_ns.is_some_and(|next| next <= self.now_ns) {
                 self.issue_grants(lane);
             }
         }

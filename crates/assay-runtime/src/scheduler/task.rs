@@ -59,17 +59,13 @@ impl Task {
     /// A snapshot of the task.
     pub fn snapshot(&self) -> Result<TaskSnapshot, SchedulerError> {
         let unknown = SchedulerError::UnknownTask { task: self.id() };
-        self.shared
-            .with(|state| state.task_snapshot(self.key))?
-            .ok_or(unknown)
+        self.shared.with(|state| state.task_snapshot(self.key))?.ok_or(unknown)
     }
 
     /// Its state.
     pub fn state(&self) -> Result<TaskState, SchedulerError> {
         let unknown = SchedulerError::UnknownTask { task: self.id() };
-        self.shared
-            .with(|state| state.tasks.get(self.key).map(|task| task.state))?
-            .ok_or(unknown)
+        self.shared.with(|state| state.tasks.get(self.key).map(|task| task.state))?.ok_or(unknown)
     }
 
     /// Blocks until it is admitted, or has ended.
@@ -86,9 +82,8 @@ impl Task {
                 _ => return WaitStatus::Ready(Ok(())),
             }
             let partition = task.options.partition;
-            let memory = state
-                .partition(partition)
-                .and_then(|partition| partition.options.memory.as_ref());
+            let memory =
+                state.partition(partition).and_then(|partition| partition.options.memory.as_ref());
             if memory.is_some() {
                 // A memory source does not notify of freed memory, so admission is retried.
                 state.admit(partition);
@@ -196,7 +191,6 @@ impl fmt::Debug for Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let panicking = std::thread::panicking();
-        self.shared
-            .with_always(|state| state.drop_task(self.key, panicking));
+        self.shared.with_always(|state| state.drop_task(self.key, panicking));
     }
 }

@@ -25,10 +25,7 @@ named! {
 impl TaskState {
     /// Whether no transition leaves this state.
     pub const fn is_final(self) -> bool {
-        matches!(
-            self,
-            TaskState::Done | TaskState::Failed | TaskState::Cancelled
-        )
+        matches!(self, TaskState::Done | TaskState::Failed | TaskState::Cancelled)
     }
 
     /// Whether the transition from this state to `next` is allowed.

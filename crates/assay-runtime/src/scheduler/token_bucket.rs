@@ -18,10 +18,7 @@ pub struct Rate {
 impl Rate {
     /// This average rate, with bursts of ten milliseconds' worth.
     pub const fn per_second(units_per_second: u64) -> Self {
-        Rate {
-            units_per_second,
-            burst_units: units_per_second / 100,
-        }
+        Rate { units_per_second, burst_units: units_per_second / 100 }
     }
 
     fn scaled(self, instant_ns: u64) -> u128 {
@@ -50,10 +47,7 @@ pub(super) struct TokenBucket {
 impl TokenBucket {
     /// A full bucket.
     pub fn new(rate: Rate) -> Self {
-        TokenBucket {
-            rate,
-            used_up_to: 0,
-        }
+        TokenBucket { rate, used_up_to: 0 }
     }
 
     /// When this many units are admitted; a time in the past means now.
@@ -61,8 +55,7 @@ impl TokenBucket {
     /// A cost above the burst is admitted when the bucket is full, and leaves it in debt.
     pub fn ready_ns(&self, units: u64) -> u64 {
         let missing = scaled_units(self.rate.burst_units.saturating_sub(units));
-        self.rate
-            .instant_ns(self.used_up_to.saturating_sub(missing))
+        self.rate.instant_ns(self.used_up_to.saturating_sub(missing))
     }
 
     /// Consumes the units.
@@ -89,18 +82,12 @@ pub(super) struct ReservedRate {
 
 impl ReservedRate {
     pub fn new(rate: Rate) -> Self {
-        ReservedRate {
-            rate,
-            served_up_to: 0,
-        }
+        ReservedRate { rate, served_up_to: 0 }
     }
 
     fn start(&self, requested_ns: u64) -> u128 {
-        self.served_up_to.max(
-            self.rate
-                .scaled(requested_ns)
-                .saturating_sub(scaled_units(self.rate.burst_units)),
-        )
+        self.served_up_to
+            .max(self.rate.scaled(requested_ns).saturating_sub(scaled_units(self.rate.burst_units)))
     }
 
     /// From when on a request made at `requested_ns` is covered by the reservation.
@@ -110,8 +97,7 @@ impl ReservedRate {
 
     /// By when its grant should end to keep the reserved rate.
     pub fn deadline_ns(&self, requested_ns: u64, units: u64) -> u64 {
-        self.rate
-            .instant_ns(self.start(requested_ns) + scaled_units(units))
+        self.rate.instant_ns(self.start(requested_ns) + scaled_units(units))
     }
 
     /// Charges a grant to the reservation.
@@ -130,10 +116,7 @@ impl ReservedRate {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate {
-        units_per_second: 3,
-        burst_units: 10,
-    };
+    const RATE: Rate = Rate { units_per_second: 3, burst_units: 10 };
 
     #[test]
     fn bucket_admits_the_burst_then_keeps_the_rate_without_drift() {
@@ -168,10 +151,7 @@ mod tests {
 
     #[test]
     fn reserved_rate_is_kept_while_backlogged_and_lost_beyond_the_burst_when_late() {
-        let mut reserved = ReservedRate::new(Rate {
-            units_per_second: 10,
-            burst_units: 5,
-        });
+        let mut reserved = ReservedRate::new(Rate { units_per_second: 10, burst_units: 5 });
         let second = 1_000_000_000;
         // Requested at once, served late: due times stay a second apart.
         for grant in 0..100 {

@@ -78,9 +78,7 @@ impl Device {
     }
 
     fn start_on(&mut self, engine: Engine) -> bool {
-        let ready = self
-            .streams
-            .take_ready(|_, queued| queued.work.engine() == engine);
+        let ready = self.streams.take_ready(|_, queued| queued.work.engine() == engine);
         let Some(ready) = ready else {
             return false;
         };
@@ -101,17 +99,11 @@ impl Device {
 
     fn duration_ns(&mut self, work: &Work) -> u64 {
         match work {
-            Work::Copy {
-                source,
-                destination,
-                bytes,
-            } => {
+            Work::Copy { source, destination, bytes } => {
                 let direction = CopyDirection::between(*source, *destination);
                 self.profile.link(direction).duration_ns(*bytes)
             }
-            Work::Fill {
-                destination, bytes, ..
-            } => {
+            Work::Fill { destination, bytes, .. } => {
                 let link = self.profile.fill_link(destination.space());
                 link.duration_ns(*bytes)
             }
@@ -161,20 +153,14 @@ impl Device {
 
     fn take_effect(&mut self, work: &Work, duration_ns: u64) -> Result<()> {
         match work {
-            Work::Copy {
-                source,
-                destination,
-                bytes,
-            } => self.memory.copy(*source, *destination, *bytes),
-            Work::Fill {
-                destination,
-                value,
-                bytes,
-            } => self.memory.fill(*destination, *value, *bytes),
+            Work::Copy { source, destination, bytes } => {
+                self.memory.copy(*source, *destination, *bytes)
+            }
+            Work::Fill { destination, value, bytes } => {
+                self.memory.fill(*destination, *value, *bytes)
+            }
             Work::Launch(launch) => match self.kernels.get(&launch.kernel) {
-                Some(SimKernel {
-                    body: Some(body), ..
-                }) => body(launch, &mut self.memory),
+                Some(SimKernel { body: Some(body), .. }) => body(launch, &mut self.memory),
                 _ => Ok(()),
             },
             Work::Delay { slot, .. } => delay::add_spent(&mut self.memory, *slot, duration_ns),

@@ -12,17 +12,10 @@ use crate::streams::{CapturedCommand, Command};
 impl Device {
     pub fn end_capture(&mut self, stream: StreamId) -> Result<GraphId> {
         let captured = self.streams.end_capture(stream)?;
-        let branch_streams = (1..captured.branches)
-            .map(|_| self.streams.create_internal_stream())
-            .collect();
+        let branch_streams =
+            (1..captured.branches).map(|_| self.streams.create_internal_stream()).collect();
         let graph = GraphId(self.streams.new_id());
-        self.graphs.insert(
-            graph,
-            Graph {
-                captured,
-                branch_streams,
-            },
-        );
+        self.graphs.insert(graph, Graph { captured, branch_streams });
         Ok(graph)
     }
 
@@ -33,15 +26,10 @@ impl Device {
             return Err(BackendError::UnknownGraph { operation, graph });
         };
         let streams = &mut self.streams;
-        let tickets: Vec<u64> = (0..found.captured.records)
-            .map(|_| streams.new_ticket())
-            .collect();
+        let tickets: Vec<u64> = (0..found.captured.records).map(|_| streams.new_ticket()).collect();
         // The branches start after what the launching stream has queued before the graph.
         let start = streams.new_ticket();
-        let record = |ticket| Command::Record {
-            ticket,
-            event: None,
-        };
+        let record = |ticket| Command::Record { ticket, event: None };
         streams.enqueue(stream, record(start));
         for branch_stream in &found.branch_streams {
             streams.enqueue(*branch_stream, Command::Wait { ticket: start });
@@ -59,9 +47,7 @@ impl Device {
                     node: nodes.next().map(|node| (stream, node)),
                 }),
                 CapturedCommand::Record(index) => record(tickets[*index]),
-                CapturedCommand::Wait(index) => Command::Wait {
-                    ticket: tickets[*index],
-                },
+                CapturedCommand::Wait(index) => Command::Wait { ticket: tickets[*index] },
             };
             streams.enqueue(target, command);
         }
@@ -70,10 +56,8 @@ impl Device {
 
     pub fn destroy_graph(&mut self, graph: GraphId) -> Result<()> {
         let operation = Operation::DestroyGraph;
-        let found = self
-            .graphs
-            .remove(&graph)
-            .ok_or(BackendError::UnknownGraph { operation, graph })?;
+        let found =
+            self.graphs.remove(&graph).ok_or(BackendError::UnknownGraph { operation, graph })?;
         for stream in found.branch_streams {
             self.streams.close_stream(stream);
         }

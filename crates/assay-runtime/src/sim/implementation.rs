@@ -28,17 +28,12 @@ impl SimBackend {
         let Some(fault) = device.faults.count(operation) else {
             return Ok((device, false));
         };
-        let fails_on_device = matches!(
-            operation,
-            Operation::Copy | Operation::Fill | Operation::Launch
-        );
+        let fails_on_device =
+            matches!(operation, Operation::Copy | Operation::Fill | Operation::Launch);
         if fault.moment == FaultMoment::OnDevice && fails_on_device {
             return Ok((device, true));
         }
-        Err(BackendError::Injected {
-            operation,
-            occurrence: fault.occurrence,
-        })
+        Err(BackendError::Injected { operation, occurrence: fault.occurrence })
     }
 
     fn begin_enqueue(&self, operation: Operation) -> Result<(MutexGuard<'_, Device>, bool)> {
@@ -51,18 +46,16 @@ impl SimBackend {
     }
 
     fn allocate(&self, operation: Operation, space: Space, bytes: u64) -> Result<u64> {
-        let (mut device, _) = self.begin(operation, |device| {
-            device.profile.memory(space).allocate_duration_ns(bytes)
-        })?;
+        let (mut device, _) = self
+            .begin(operation, |device| device.profile.memory(space).allocate_duration_ns(bytes))?;
         let capacity = device.profile.memory(space).capacity_bytes;
         device.memory.allocate(operation, space, bytes, capacity)
     }
 
     /// Frees after everything queued so far, as drivers do.
     fn free(&self, operation: Operation, address: Address) -> Result<()> {
-        let (mut device, _) = self.begin(operation, |device| {
-            device.profile.memory(address.space()).free_ns
-        })?;
+        let (mut device, _) =
+            self.begin(operation, |device| device.profile.memory(address.space()).free_ns)?;
         device.memory.check(operation, address, 0)?;
         device.advance_until(|_| false);
         self.clock.advance_to_ns(device.now_ns);
@@ -77,11 +70,7 @@ impl SimBackend {
         injected_failure: bool,
     ) -> Result<()> {
         let operation = work.operation();
-        let queued = QueuedWork {
-            work,
-            injected_failure,
-            node: None,
-        };
+        let queued = QueuedWork { work, injected_failure, node: None };
         if let Some(queued) = device.streams.capture_work(operation, stream, queued)? {
             device.streams.enqueue(stream, Command::Work(queued));
         }
@@ -102,15 +91,11 @@ impl Backend for SimBackend {
         let device = self.lock(Operation::AllocateDevice)?;
         let total_bytes = device.profile.device_memory.capacity_bytes;
         let used = device.memory.used_bytes(Space::Device);
-        Ok(MemoryInfo {
-            free_bytes: total_bytes.saturating_sub(used),
-            total_bytes,
-        })
+        Ok(MemoryInfo { free_bytes: total_bytes.saturating_sub(used), total_bytes })
     }
 
     fn allocate_device(&self, bytes: u64) -> Result<DevicePointer> {
-        self.allocate(Operation::AllocateDevice, Space::Device, bytes)
-            .map(DevicePointer)
+        self.allocate(Operation::AllocateDevice, Space::Device, bytes).map(DevicePointer)
     }
 
     fn free_device(&self, pointer: DevicePointer) -> Result<()> {
@@ -118,8 +103,7 @@ impl Backend for SimBackend {
     }
 
     fn allocate_host(&self, bytes: u64) -> Result<HostPointer> {
-        self.allocate(Operation::AllocateHost, Space::Host, bytes)
-            .map(HostPointer)
+        self.allocate(Operation::AllocateHost, Space::Host, bytes).map(HostPointer)
     }
 
     fn free_host(&self, pointer: HostPointer) -> Result<()> {
@@ -234,17 +218,9 @@ impl Backend for SimBackend {
         if source.space() == destination.space()
             && source.value().abs_diff(destination.value()) < bytes
         {
-            return Err(BackendError::Overlap {
-                source,
-                destination,
-                bytes,
-            });
+            return Err(BackendError::Overlap { source, destination, bytes });
         }
-        let work = Work::Copy {
-            source,
-            destination,
-            bytes,
-        };
+        let work = Work::Copy { source, destination, bytes };
         self.enqueue_work(device, stream, work, injected_failure)
     }
 
@@ -256,11 +232,7 @@ impl Backend for SimBackend {
             return Ok(());
         }
         device.memory.check(operation, destination, bytes)?;
-        let work = Work::Fill {
-            destination,
-            value,
-            bytes,
-        };
+        let work = Work::Fill { destination, value, bytes };
         self.enqueue_work(device, stream, work, injected_failure)
     }
 
@@ -274,9 +246,7 @@ impl Backend for SimBackend {
                 expected: 1,
                 got: launch.arguments.len(),
             })?;
-            device
-                .memory
-                .check(Operation::Launch, slot.into(), DELAY_SLOT_BYTES)?;
+            device.memory.check(Operation::Launch, slot.into(), DELAY_SLOT_BYTES)?;
             let work = Work::Delay { slot, kernel };
             return self.enqueue_work(device, stream, work, injected_failure);
         }

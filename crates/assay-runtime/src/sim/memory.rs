@@ -44,12 +44,7 @@ impl SimMemory {
             next_address: first_address.next_multiple_of(alignment),
             used_bytes: 0,
         };
-        SimMemory {
-            device: memory(1 << 44),
-            host: memory(1 << 40),
-            contents,
-            alignment,
-        }
+        SimMemory { device: memory(1 << 44), host: memory(1 << 40), contents, alignment }
     }
 
     fn memory(&self, space: Space) -> &Memory {
@@ -84,11 +79,7 @@ impl SimMemory {
         let (kept, alignment) = (self.contents == Contents::Kept, self.alignment);
         let memory = self.memory_mut(space);
         let free = capacity.saturating_sub(memory.used_bytes);
-        let out_of_memory = BackendError::OutOfMemory {
-            operation,
-            requested: bytes,
-            free,
-        };
+        let out_of_memory = BackendError::OutOfMemory { operation, requested: bytes, free };
         let address = memory.next_address;
         // A guard gap of one alignment unit after each region.
         let end = address
@@ -101,9 +92,7 @@ impl SimMemory {
         let mut contents = Vec::new();
         if kept {
             let length = usize::try_from(bytes).map_err(|_| out_of_memory.clone())?;
-            contents
-                .try_reserve_exact(length)
-                .map_err(|_| out_of_memory)?;
+            contents.try_reserve_exact(length).map_err(|_| out_of_memory)?;
             contents.resize(length, FRESH_BYTE);
         }
         memory.next_address = end;
@@ -137,12 +126,7 @@ impl SimMemory {
         }
         let available = region.bytes - inside;
         if bytes > available {
-            return Err(BackendError::OutOfBounds {
-                operation,
-                address,
-                bytes,
-                available,
-            });
+            return Err(BackendError::OutOfBounds { operation, address, bytes, available });
         }
         Ok(*base)
     }
@@ -185,8 +169,7 @@ impl SimMemory {
         if self.contents == Contents::Dropped {
             return self.check(operation, address, bytes);
         }
-        self.slice_mut(operation, address, bytes)?
-            .copy_from_slice(from);
+        self.slice_mut(operation, address, bytes)?.copy_from_slice(from);
         Ok(())
     }
 
@@ -209,8 +192,7 @@ impl SimMemory {
         if self.contents == Contents::Dropped {
             return self.check(Operation::Fill, destination, bytes);
         }
-        self.slice_mut(Operation::Fill, destination, bytes)?
-            .fill(value);
+        self.slice_mut(Operation::Fill, destination, bytes)?.fill(value);
         Ok(())
     }
 
@@ -226,19 +208,14 @@ impl SimMemory {
         let length = bytes as usize;
         if source.space() == destination.space() && from == to {
             if let Some(region) = self.memory_mut(source.space()).regions.get_mut(&from) {
-                region
-                    .contents
-                    .copy_within(from_start..from_start + length, to_start);
+                region.contents.copy_within(from_start..from_start + length, to_start);
             }
             return Ok(());
         }
         // Two regions of one map cannot be borrowed at once, so the source is moved out meanwhile.
         let source_memory = self.memory_mut(source.space());
         let Some(source_region) = source_memory.regions.get_mut(&from) else {
-            return Err(BackendError::UnknownAddress {
-                operation,
-                address: source,
-            });
+            return Err(BackendError::UnknownAddress { operation, address: source });
         };
         let borrowed = std::mem::take(&mut source_region.contents);
         let outcome = self

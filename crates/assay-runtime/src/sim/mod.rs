@@ -94,11 +94,7 @@ impl SimBackend {
         let memory = SimMemory::new(options.contents, profile.alignment_bytes);
         let mut device = Device::new(profile, memory, options.record_timeline);
         device.advance_to(options.clock.now_ns());
-        Ok(SimBackend {
-            properties,
-            clock: options.clock,
-            device: Mutex::new(device),
-        })
+        Ok(SimBackend { properties, clock: options.clock, device: Mutex::new(device) })
     }
 
     /// The device's clock, which the caller may advance.
@@ -127,10 +123,7 @@ impl SimBackend {
 
     /// Bytes allocated in this memory.
     pub fn used_bytes(&self, space: Space) -> Result<u64> {
-        Ok(self
-            .lock(Operation::AllocateDevice)?
-            .memory
-            .used_bytes(space))
+        Ok(self.lock(Operation::AllocateDevice)?.memory.used_bytes(space))
     }
 
     /// Reads any memory at the current time, without waiting and without cost.
@@ -151,11 +144,7 @@ impl SimBackend {
     pub fn take_timeline(&self) -> Result<Vec<SimSpan>> {
         let mut device = self.lock(Operation::QueryStream)?;
         device.advance_to(self.clock.now_ns());
-        Ok(device
-            .timeline
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default())
+        Ok(device.timeline.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
     fn lock(&self, operation: Operation) -> Result<MutexGuard<'_, Device>> {

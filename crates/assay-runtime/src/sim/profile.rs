@@ -16,9 +16,7 @@ impl Link {
     pub fn duration_ns(self, bytes: u64) -> u64 {
         let transfer =
             (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bytes_per_second.max(1)));
-        u64::try_from(transfer)
-            .unwrap_or(u64::MAX)
-            .saturating_add(self.latency_ns)
+        u64::try_from(transfer).unwrap_or(u64::MAX).saturating_add(self.latency_ns)
     }
 }
 
@@ -38,8 +36,7 @@ pub struct MemoryModel {
 impl MemoryModel {
     /// The host time of allocating `bytes`.
     pub fn allocate_duration_ns(&self, bytes: u64) -> u64 {
-        self.allocate_ns
-            .saturating_add(self.allocate_ns_per_mib.saturating_mul(bytes >> 20))
+        self.allocate_ns.saturating_add(self.allocate_ns_per_mib.saturating_mul(bytes >> 20))
     }
 }
 
@@ -75,10 +72,7 @@ pub struct SimProfile {
 impl SimProfile {
     /// A generic device: 16 GiB at 1 TB/s behind a link of 25 GB/s each way.
     pub fn generic() -> Self {
-        let link = |bytes_per_second, latency_ns| Link {
-            bytes_per_second,
-            latency_ns,
-        };
+        let link = |bytes_per_second, latency_ns| Link { bytes_per_second, latency_ns };
         SimProfile {
             name: "simulated device, round figures".to_owned(),
             device_memory: MemoryModel {
@@ -134,40 +128,18 @@ impl SimProfile {
     /// Rejects parameters with which nothing would ever finish or fit.
     pub(super) fn validate(&self) -> Result<(), BackendError> {
         let at_least_one = [
-            (
-                "host_to_device.bytes_per_second",
-                self.host_to_device.bytes_per_second,
-            ),
-            (
-                "device_to_host.bytes_per_second",
-                self.device_to_host.bytes_per_second,
-            ),
-            (
-                "device_to_device.bytes_per_second",
-                self.device_to_device.bytes_per_second,
-            ),
-            (
-                "host_to_host.bytes_per_second",
-                self.host_to_host.bytes_per_second,
-            ),
-            (
-                "device_fill.bytes_per_second",
-                self.device_fill.bytes_per_second,
-            ),
-            (
-                "host_fill.bytes_per_second",
-                self.host_fill.bytes_per_second,
-            ),
+            ("host_to_device.bytes_per_second", self.host_to_device.bytes_per_second),
+            ("device_to_host.bytes_per_second", self.device_to_host.bytes_per_second),
+            ("device_to_device.bytes_per_second", self.device_to_device.bytes_per_second),
+            ("host_to_host.bytes_per_second", self.host_to_host.bytes_per_second),
+            ("device_fill.bytes_per_second", self.device_fill.bytes_per_second),
+            ("host_fill.bytes_per_second", self.host_fill.bytes_per_second),
             ("query_ns", self.query_ns),
         ];
         for (name, got) in at_least_one {
             if got == 0 {
                 let expected = "at least 1";
-                return Err(BackendError::InvalidOption {
-                    name,
-                    expected,
-                    got,
-                });
+                return Err(BackendError::InvalidOption { name, expected, got });
             }
         }
         if !self.alignment_bytes.is_power_of_two() {
@@ -187,17 +159,11 @@ mod tests {
 
     #[test]
     fn durations_round_up_and_saturate() {
-        let link = Link {
-            bytes_per_second: 3_000_000_000,
-            latency_ns: 10,
-        };
+        let link = Link { bytes_per_second: 3_000_000_000, latency_ns: 10 };
         assert_eq!(link.duration_ns(0), 10);
         assert_eq!(link.duration_ns(1), 11);
         assert_eq!(link.duration_ns(3_000), 1_010);
-        let slow = Link {
-            bytes_per_second: 1,
-            latency_ns: u64::MAX,
-        };
+        let slow = Link { bytes_per_second: 1, latency_ns: u64::MAX };
         assert_eq!(slow.duration_ns(u64::MAX), u64::MAX);
     }
 

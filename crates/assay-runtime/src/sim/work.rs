@@ -22,12 +22,8 @@ pub enum Engine {
 
 impl Engine {
     /// Those that run one operation at a time.
-    pub(super) const ALL: [Engine; 4] = [
-        Engine::Upload,
-        Engine::Download,
-        Engine::Compute,
-        Engine::HostCopy,
-    ];
+    pub(super) const ALL: [Engine; 4] =
+        [Engine::Upload, Engine::Download, Engine::Compute, Engine::HostCopy];
 }
 
 /// Work that occupies an engine for a time.
@@ -63,16 +59,14 @@ impl Work {
 
     pub fn engine(&self) -> Engine {
         match self {
-            Work::Copy {
-                source,
-                destination,
-                ..
-            } => match CopyDirection::between(*source, *destination) {
-                CopyDirection::HostToDevice => Engine::Upload,
-                CopyDirection::DeviceToHost => Engine::Download,
-                CopyDirection::DeviceToDevice => Engine::Compute,
-                CopyDirection::HostToHost => Engine::HostCopy,
-            },
+            Work::Copy { source, destination, .. } => {
+                match CopyDirection::between(*source, *destination) {
+                    CopyDirection::HostToDevice => Engine::Upload,
+                    CopyDirection::DeviceToHost => Engine::Download,
+                    CopyDirection::DeviceToDevice => Engine::Compute,
+                    CopyDirection::HostToHost => Engine::HostCopy,
+                }
+            }
             Work::Fill { destination, .. } => match destination {
                 Address::Device(_) => Engine::Compute,
                 Address::Host(_) => Engine::HostCopy,

@@ -36,11 +36,7 @@ pub(super) struct Capture<W> {
 
 impl<W> Capture<W> {
     pub fn new(origin: StreamId) -> Self {
-        Capture {
-            clocks: CaptureClocks::new(origin),
-            commands: Vec::new(),
-            records: 0,
-        }
+        Capture { clocks: CaptureClocks::new(origin), commands: Vec::new(), records: 0 }
     }
 
     pub fn add_branch(&mut self, stream: StreamId) -> usize {
@@ -56,8 +52,7 @@ impl<W> Capture<W> {
     pub fn add_record(&mut self, branch: usize) -> (usize, Vec<u64>) {
         let record = self.records;
         self.records += 1;
-        self.commands
-            .push((branch, CapturedCommand::Record(record)));
+        self.commands.push((branch, CapturedCommand::Record(record)));
         (record, self.clocks.clock(branch))
     }
 

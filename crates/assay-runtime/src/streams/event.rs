@@ -75,9 +75,7 @@ impl EventTable {
     pub fn remove(&mut self, event: EventId) -> Result<()> {
         let operation = Operation::DestroyEvent;
         let removed = self.states.remove(&event);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownEvent { operation, event })
+        removed.map(|_| ()).ok_or(BackendError::UnknownEvent { operation, event })
     }
 
     pub fn add_ticket(&mut self, ticket: u64) {

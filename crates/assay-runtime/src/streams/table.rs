@@ -209,9 +209,7 @@ impl<W> StreamTable<W> {
 
     /// Whether nothing is queued or running on any stream.
     pub fn is_idle(&self) -> bool {
-        self.active
-            .iter()
-            .all(|stream| self.is_stream_idle(*stream))
+        self.active.iter().all(|stream| self.is_stream_idle(*stream))
     }
 
     /// Whether every queue is empty; work may still be running.
@@ -260,11 +258,7 @@ impl<W> StreamTable<W> {
         match stream.queue.pop_front() {
             Some((_, Command::Work(work))) => {
                 stream.running = true;
-                Some(ReadyWork {
-                    stream: id,
-                    sequence,
-                    work,
-                })
+                Some(ReadyWork { stream: id, sequence, work })
             }
             _ => None,
         }
@@ -324,9 +318,7 @@ impl<W> StreamTable<W> {
     }
 
     fn drop_unawaited_failures(&mut self) {
-        let StreamTable {
-            streams, events, ..
-        } = self;
+        let StreamTable { streams, events, .. } = self;
         events.retain_failed_tickets(|ticket| {
             let mut streams = streams.values();
             streams.any(|stream| stream.awaits(ticket))

@@ -53,12 +53,7 @@ impl<W> StreamTable<W> {
         };
         if let Some(capture) = self.captures.get_mut(&id) {
             let (record, clock) = capture.add_record(branch);
-            let state = EventState::Captured {
-                capture: id,
-                record,
-                clock,
-                stream,
-            };
+            let state = EventState::Captured { capture: id, record, clock, stream };
             self.events.set_state(event, state);
         }
         Ok(true)
@@ -103,10 +98,7 @@ impl<W> StreamTable<W> {
             }
         }
         match capture.unjoined() {
-            Some(left) => Err(BackendError::UnjoinedCapture {
-                origin: stream,
-                stream: left,
-            }),
+            Some(left) => Err(BackendError::UnjoinedCapture { origin: stream, stream: left }),
             None => Ok(capture.finish()),
         }
     }

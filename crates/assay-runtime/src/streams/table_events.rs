@@ -47,13 +47,7 @@ impl<W> StreamTable<W> {
     pub fn wait_event(&mut self, stream: StreamId, event: EventId) -> Result<bool> {
         let operation = Operation::WaitEvent;
         let state = self.events.state(operation, event)?.clone();
-        if let EventState::Captured {
-            capture,
-            record,
-            clock,
-            ..
-        } = state
-        {
+        if let EventState::Captured { capture, record, clock, .. } = state {
             self.capture_wait(stream, capture, record, &clock)?;
             return Ok(false);
         }
@@ -91,10 +85,9 @@ impl<W> StreamTable<W> {
     pub fn event_result(&self, operation: Operation, event: EventId) -> Result<()> {
         match self.events.state(operation, event)? {
             EventState::Failed(failure) => Err(failure.clone().into()),
-            EventState::Captured { stream, .. } => Err(BackendError::Capturing {
-                operation,
-                stream: *stream,
-            }),
+            EventState::Captured { stream, .. } => {
+                Err(BackendError::Capturing { operation, stream: *stream })
+            }
             EventState::NotRecorded | EventState::Pending { .. } | EventState::Completed { .. } => {
                 Ok(())
             }

@@ -69,12 +69,7 @@ impl SpanLog {
         }
         let first = buffer.times.len();
         buffer.times.extend_from_slice(times);
-        buffer.works.push(Entry {
-            ticket,
-            first,
-            times: times.len(),
-            stride,
-        });
+        buffer.works.push(Entry { ticket, first, times: times.len(), stride });
     }
 
     /// Ends, and returns what was kept.
@@ -101,13 +96,7 @@ impl SpanLog {
                 launches: None,
             });
         }
-        DeviceSpans {
-            works,
-            spans,
-            dropped: buffer.dropped,
-            clock_error_ns: 0,
-            resolution_ns: 1,
-        }
+        DeviceSpans { works, spans, dropped: buffer.dropped, clock_error_ns: 0, resolution_ns: 1 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffer> {
@@ -134,11 +123,7 @@ mod tests {
         assert_eq!(kept.dropped, 3);
         let tickets: Vec<u64> = kept.works.iter().map(|work| work.ticket).collect();
         assert_eq!(tickets, [1, 3]);
-        let durations: Vec<u64> = kept
-            .spans
-            .iter()
-            .map(|one| one.end_ns - one.start_ns)
-            .collect();
+        let durations: Vec<u64> = kept.spans.iter().map(|one| one.end_ns - one.start_ns).collect();
         assert_eq!(durations, [2, 3, 1]);
         assert_eq!(kept.of(&kept.works[1]).len(), 1);
         log.start(6);

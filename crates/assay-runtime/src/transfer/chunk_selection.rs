@@ -19,10 +19,8 @@ impl TransferState {
             return None;
         }
         let ready: [Option<u64>; 3] = [0, 1, 2].map(|level| self.first_ready(channel, level));
-        let mut levels = ready
-            .into_iter()
-            .enumerate()
-            .filter_map(|(level, key)| Some((level, key?)));
+        let mut levels =
+            ready.into_iter().enumerate().filter_map(|(level, key)| Some((level, key?)));
         let (first, highest) = levels.next()?;
         let channel_state = &mut self.channels[channel as usize];
         let (level, key) = match levels.next_back() {
@@ -42,18 +40,13 @@ impl TransferState {
     /// The first transfer of a queue that has a chunk ready; removes finished ones on the way.
     fn first_ready(&mut self, channel: Channel, level: usize) -> Option<u64> {
         let mut position = 0;
-        while let Some(key) = self.channels[channel as usize].queues[level]
-            .get(position)
-            .copied()
-        {
+        while let Some(key) = self.channels[channel as usize].queues[level].get(position).copied() {
             if !self.jobs.get(key).is_some_and(Job::has_more) {
                 self.channels[channel as usize].queues[level].remove(position);
                 continue;
             }
-            let no_free_slot = self.channels[channel as usize]
-                .ring
-                .as_ref()
-                .is_some_and(StagingRing::is_empty);
+            let no_free_slot =
+                self.channels[channel as usize].ring.as_ref().is_some_and(StagingRing::is_empty);
             let staged = self.jobs.get(key).is_some_and(|job| job.route.is_staged());
             if !(staged && no_free_slot) && self.is_ready(key) {
                 return Some(key);
@@ -79,11 +72,7 @@ impl TransferState {
                 Ok(false) => return false,
                 Err(source) => {
                     let name = job.name.to_string();
-                    job.fail(TransferError::Dependency {
-                        name,
-                        event,
-                        source,
-                    });
+                    job.fail(TransferError::Dependency { name, event, source });
                     return false;
                 }
             };

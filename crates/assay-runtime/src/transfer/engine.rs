@@ -101,10 +101,7 @@ impl TransferEngine {
         attributes: TransferAttributes,
     ) -> Result<Transfer> {
         let bytes = (*source).as_ref().len() as u64;
-        let route = Route::Upload {
-            source,
-            destination,
-        };
+        let route = Route::Upload { source, destination };
         self.submit(name, route, bytes, attributes)
     }
 
@@ -118,10 +115,7 @@ impl TransferEngine {
     ) -> Result<Download<T>> {
         let bytes = buffer.as_mut().len() as u64;
         let sink = Arc::new(BufferSink(std::sync::Mutex::new(Some(buffer))));
-        let route = Route::Download {
-            source,
-            sink: Arc::clone(&sink) as Arc<dyn Sink>,
-        };
+        let route = Route::Download { source, sink: Arc::clone(&sink) as Arc<dyn Sink> };
         let transfer = self.submit(name, route, bytes, attributes)?;
         Ok(Download::new(transfer, sink))
     }
@@ -145,10 +139,7 @@ impl TransferEngine {
                 bytes,
             }));
         }
-        let route = Route::Direct {
-            source,
-            destination,
-        };
+        let route = Route::Direct { source, destination };
         self.submit(name, route, bytes, attributes)
     }
 
@@ -168,10 +159,7 @@ impl TransferEngine {
             let mut state = self.shared.lock()?;
             let limit = state.options.waiting_transfers;
             if state.live >= limit {
-                return Err(TransferError::TooManyWaiting {
-                    name: name.to_owned(),
-                    limit,
-                });
+                return Err(TransferError::TooManyWaiting { name: name.to_owned(), limit });
             }
             state.queue(Job {
                 name: Arc::from(name),
@@ -205,11 +193,7 @@ impl TransferEngine {
         let used = |channel: &ChannelState| channel.ring.as_ref().map_or(0, StagingRing::used);
         Ok(TransferUsage {
             transfers: state.live,
-            chunks_in_flight: state
-                .channels
-                .iter()
-                .map(|channel| channel.in_flight.len())
-                .sum(),
+            chunks_in_flight: state.channels.iter().map(|channel| channel.in_flight.len()).sum(),
             slots_used: state.channels.iter().map(used).sum(),
         })
     }

@@ -149,10 +149,7 @@ impl Transfer {
     pub fn progress(&self) -> Result<Progress, TransferError> {
         let state = self.shared.lock()?;
         let job = state.jobs.get(self.key).ok_or(TransferError::Poisoned)?;
-        Ok(Progress {
-            completed: job.completed,
-            bytes: job.bytes,
-        })
+        Ok(Progress { completed: job.completed, bytes: job.bytes })
     }
 
     /// Cancels it: chunks in flight complete, the rest does not start.
@@ -179,11 +176,7 @@ impl fmt::Debug for Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        let mut state = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match state.jobs.get_mut(self.key) {
             Some(job) => {
                 job.handle_dropped = true;

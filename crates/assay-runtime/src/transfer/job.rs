@@ -36,27 +36,16 @@ impl<T: AsMut<[u8]> + Send> Sink for BufferSink<T> {
 
     fn bytes(&self) -> u64 {
         let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        buffer
-            .as_mut()
-            .map_or(0, |buffer| buffer.as_mut().len() as u64)
+        buffer.as_mut().map_or(0, |buffer| buffer.as_mut().len() as u64)
     }
 }
 
 /// Source and destination.
 #[derive(Clone)]
 pub(super) enum Route {
-    Upload {
-        source: HostSource,
-        destination: DevicePointer,
-    },
-    Download {
-        source: DevicePointer,
-        sink: Arc<dyn Sink>,
-    },
-    Direct {
-        source: Address,
-        destination: Address,
-    },
+    Upload { source: HostSource, destination: DevicePointer },
+    Download { source: DevicePointer, sink: Arc<dyn Sink> },
+    Direct { source: Address, destination: Address },
 }
 
 /// A DMA channel of the engine; each has a stream of its own.
@@ -85,10 +74,7 @@ impl Route {
         match self {
             Route::Upload { .. } => CopyDirection::HostToDevice,
             Route::Download { .. } => CopyDirection::DeviceToHost,
-            Route::Direct {
-                source,
-                destination,
-            } => CopyDirection::between(*source, *destination),
+            Route::Direct { source, destination } => CopyDirection::between(*source, *destination),
         }
     }
 
@@ -186,13 +172,9 @@ impl Chunk {
             Route::Download { source, .. } => {
                 (Address::from(*source).offset(self.offset)?, staged?)
             }
-            Route::Direct {
-                source,
-                destination,
-            } => (
-                source.offset(self.offset)?,
-                destination.offset(self.offset)?,
-            ),
+            Route::Direct { source, destination } => {
+                (source.offset(self.offset)?, destination.offset(self.offset)?)
+            }
         })
     }
 
@@ -204,12 +186,8 @@ impl Chunk {
         let bytes: &[u8] = (**source).as_ref();
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(self.bytes).unwrap_or(usize::MAX));
-        let chunk = bytes
-            .get(start..end)
-            .ok_or(ChunkError::Shrank(bytes.len() as u64))?;
-        backend
-            .write_host(slot.pointer, chunk)
-            .map_err(ChunkError::Backend)
+        let chunk = bytes.get(start..end).ok_or(ChunkError::Shrank(bytes.len() as u64))?;
+        backend.write_host(slot.pointer, chunk).map_err(ChunkError::Backend)
     }
 
     /// Copies the chunk's bytes from its slot into the sink.

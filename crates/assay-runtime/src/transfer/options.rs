@@ -41,18 +41,11 @@ impl TransferOptions {
             ("slot_bytes", self.slot_bytes),
             ("slots", self.slots.into()),
             ("waiting_transfers", self.waiting_transfers as u64),
-            (
-                "device_copy_bytes_per_second",
-                self.device_copy_bytes_per_second,
-            ),
+            ("device_copy_bytes_per_second", self.device_copy_bytes_per_second),
         ];
         for (name, got) in at_least_one {
             if got == 0 {
-                return Err(TransferError::InvalidOption {
-                    name,
-                    expected: "at least 1",
-                    got,
-                });
+                return Err(TransferError::InvalidOption { name, expected: "at least 1", got });
             }
         }
         if self.ring_bytes().is_none() {

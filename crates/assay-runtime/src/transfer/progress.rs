@@ -63,12 +63,7 @@ impl ProgressEngine for Shared {
         let oldest = Channel::ALL
             .into_iter()
             .filter(|channel| lane.is_none_or(|lane| lane == channel.lane()))
-            .find_map(|channel| {
-                state.channels[channel as usize]
-                    .in_flight
-                    .iter()
-                    .find(holds)
-            });
+            .find_map(|channel| state.channels[channel as usize].in_flight.iter().find(holds));
         let Some(completion) = oldest.and_then(|chunk| chunk.completion.clone()) else {
             return false;
         };
@@ -125,10 +120,7 @@ impl TransferState {
             return;
         };
         drop(chunk.grant.take());
-        let healthy = self
-            .jobs
-            .get_mut(chunk.job)
-            .filter(|job| job.error.is_none());
+        let healthy = self.jobs.get_mut(chunk.job).filter(|job| job.error.is_none());
         match (healthy, &chunk.route) {
             (Some(_), Route::Download { .. }) => return self.to_drain.push_back(chunk),
             (Some(job), _) => job.completed += chunk.bytes,

@@ -23,13 +23,8 @@ pub(super) struct StagingRing {
 
 impl StagingRing {
     pub fn new(base: u64, slot_bytes: u64, slots: u32) -> Self {
-        let slot = |index: u32| Slot {
-            pointer: HostPointer(base + u64::from(index) * slot_bytes),
-        };
-        StagingRing {
-            free: (0..slots).map(slot).collect(),
-            slots: slots as usize,
-        }
+        let slot = |index: u32| Slot { pointer: HostPointer(base + u64::from(index) * slot_bytes) };
+        StagingRing { free: (0..slots).map(slot).collect(), slots: slots as usize }
     }
 
     pub fn take(&mut self) -> Option<Slot> {

@@ -13,11 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Priorities from highest to lowest.
-const PRIORITY_LEVELS: [StreamPriority; 3] = [
-    StreamPriority::High,
-    StreamPriority::Normal,
-    StreamPriority::Low,
-];
+const PRIORITY_LEVELS: [StreamPriority; 3] =
+    [StreamPriority::High, StreamPriority::Normal, StreamPriority::Low];
 
 /// A DMA channel: its stream, its queues and its chunks in flight in stream order.
 pub(super) struct ChannelState {
@@ -137,11 +134,7 @@ impl TransferState {
         };
         // A missing start time must not fail the transfer.
         if let Ok(anchor) = timeline.anchor() {
-            job.start = self
-                .events
-                .record(stream)
-                .ok()
-                .map(|completion| (anchor, completion));
+            job.start = self.events.record(stream).ok().map(|completion| (anchor, completion));
         }
     }
 
@@ -157,17 +150,10 @@ impl TransferState {
             let name = job.name.to_string();
             let (offset, bytes) = (chunk.offset, chunk.bytes);
             job.fail(match error {
-                ChunkError::Backend(source) => TransferError::Chunk {
-                    name,
-                    offset,
-                    bytes,
-                    source,
-                },
-                ChunkError::Shrank(got) => TransferError::BufferShrank {
-                    name,
-                    expected: job.bytes,
-                    got,
-                },
+                ChunkError::Backend(source) => TransferError::Chunk { name, offset, bytes, source },
+                ChunkError::Shrank(got) => {
+                    TransferError::BufferShrank { name, expected: job.bytes, got }
+                }
             });
         }
     }
@@ -195,12 +181,8 @@ impl TransferState {
 
     /// Cancels every unfinished transfer, once nothing is in flight.
     pub fn abandon(&mut self) {
-        let unfinished: Vec<u64> = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| !job.done)
-            .map(|(key, _)| key)
-            .collect();
+        let unfinished: Vec<u64> =
+            self.jobs.iter().filter(|(_, job)| !job.done).map(|(key, _)| key).collect();
         for key in unfinished {
             if let Some(job) = self.jobs.get_mut(key) {
                 let name = job.name.to_string();
@@ -229,9 +211,7 @@ impl TransferState {
             sequence: 0,
             kind: WorkKind::Copy(job.route.direction()),
             name: Arc::clone(&job.name),
-            stream: self.channels[job.route.channel() as usize]
-                .stream
-                .unwrap_or(StreamId::HOST),
+            stream: self.channels[job.route.channel() as usize].stream.unwrap_or(StreamId::HOST),
             bytes: job.completed,
             flops: 0.0,
             graph: None,

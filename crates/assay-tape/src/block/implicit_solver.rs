@@ -56,9 +56,7 @@ impl ImplicitSolver for BlockSolver<'_> {
         for member in start.len()..self.block.member_count() {
             let row = self.block.inner.outputs[member] as usize;
             let computed = self.values.row(row, lanes);
-            self.members
-                .row_mut(member, lanes)
-                .copy_from_slice(computed);
+            self.members.row_mut(member, lanes).copy_from_slice(computed);
         }
         for &lane in &failed {
             for member in 0..self.block.member_count() {
@@ -103,14 +101,7 @@ impl ImplicitSolver for BlockSolver<'_> {
             }
         }
         let sweep = &self.external_forward;
-        sweep.run_forward(
-            inner,
-            level,
-            &self.values,
-            &mut self.seeds,
-            lanes,
-            no_blocks(),
-        );
+        sweep.run_forward(inner, level, &self.values, &mut self.seeds, lanes, no_blocks());
         for (member, &value) in inner.outputs.iter().enumerate() {
             let into = self.member_seeds.row_mut(member, lanes);
             match sweep.influences(value) {
@@ -168,13 +159,6 @@ impl ImplicitSolver for BlockSolver<'_> {
                 add(self.seeds.row_mut(value as usize, lanes), seed);
             }
         }
-        sweep.run_backward(
-            inner,
-            level,
-            &self.values,
-            &mut self.seeds,
-            lanes,
-            no_blocks(),
-        );
+        sweep.run_backward(inner, level, &self.values, &mut self.seeds, lanes, no_blocks());
     }
 }

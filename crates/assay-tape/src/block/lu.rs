@@ -31,11 +31,7 @@ impl LuFactors {
                 }
             }
         }
-        LuFactors {
-            size,
-            entries,
-            pivots,
-        }
+        LuFactors { size, entries, pivots }
     }
 
     fn entry(&self, row: usize, column: usize) -> f64 {

@@ -75,14 +75,7 @@ impl<'a> BlockSolver<'a> {
     }
 
     fn compute_inner(&mut self, level: SimdLevel, lanes: usize) {
-        compute_values(
-            &self.block.inner,
-            level,
-            &mut self.values,
-            lanes,
-            no_blocks(),
-            &mut [],
-        );
+        compute_values(&self.block.inner, level, &mut self.values, lanes, no_blocks(), &mut []);
     }
 
     /// Iterates to the solution and leaves the unknowns in `members`, NaN where it did not converge;
@@ -106,13 +99,7 @@ impl<'a> BlockSolver<'a> {
             }
             let mut remaining = 0;
             for column in 0..active {
-                self.read_column(
-                    column,
-                    active,
-                    &mut position,
-                    &mut relations,
-                    &mut derivatives,
-                );
+                self.read_column(column, active, &mut position, &mut relations, &mut derivatives);
                 let lane = active_lanes[column];
                 match iterations[lane].advance(self.block, &mut position, &relations, &derivatives)
                 {
@@ -185,14 +172,7 @@ impl<'a> BlockSolver<'a> {
         let unknowns = self.block.unknown_count();
         for (unknown, sweep) in self.unknown_forward.iter().enumerate() {
             self.seeds.row_mut(unknown, lanes).fill(1.0);
-            sweep.run_forward(
-                inner,
-                level,
-                &self.values,
-                &mut self.seeds,
-                lanes,
-                no_blocks(),
-            );
+            sweep.run_forward(inner, level, &self.values, &mut self.seeds, lanes, no_blocks());
             for (output, &value) in inner.outputs[..outputs].iter().enumerate() {
                 let into = self.derivatives.row_mut(output * unknowns + unknown, lanes);
                 match sweep.influences(value) {

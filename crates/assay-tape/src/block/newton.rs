@@ -63,11 +63,7 @@ impl Iteration {
         relations: &[f64],
         derivatives: &[f64],
     ) -> Progress {
-        let residual: Vec<f64> = relations
-            .iter()
-            .zip(&*position)
-            .map(|(g, x)| g - x)
-            .collect();
+        let residual: Vec<f64> = relations.iter().zip(&*position).map(|(g, x)| g - x).collect();
         if self.step_length > 0.0 {
             let norm = scaled_norm(&residual, &self.scale);
             let sufficient = norm <= (1.0 - ARMIJO * self.step_length) * self.base_norm;
@@ -88,11 +84,7 @@ impl Iteration {
         self.steps += 1;
         self.step = newton_step(&residual, derivatives);
         self.scale = (0..residual.len())
-            .map(|index| {
-                size(index)
-                    .max(self.step[index].abs())
-                    .max(f64::MIN_POSITIVE)
-            })
+            .map(|index| size(index).max(self.step[index].abs()).max(f64::MIN_POSITIVE))
             .collect();
         self.base_norm = scaled_norm(&residual, &self.scale);
         self.base = position.to_vec();
@@ -129,36 +121,25 @@ fn tolerance(block: &Block, size: f64) -> f64 {
 
 /// The largest entry relative to its scale; NaN if any entry is.
 fn scaled_norm(residual: &[f64], scale: &[f64]) -> f64 {
-    let relative = residual
-        .iter()
-        .zip(scale)
-        .map(|(value, scale)| value.abs() / scale);
-    relative.fold(0.0, |largest, value| {
-        if value > largest || value.is_nan() {
-            value
-        } else {
-            largest
-        }
-    })
+    let relative = residual.iter().zip(scale).map(|(value, scale)| value.abs() / scale);
+    relative.fold(
+        0.0,
+        |largest, value| {
+            if value > largest || value.is_nan() { value } else { largest }
+        },
+    )
 }
 
 /// Solves `(I - G) step = residual`; falls back to a fixed-point step where that is singular.
 fn newton_step(residual: &[f64], derivatives: &[f64]) -> Vec<f64> {
     let mut step = residual.to_vec();
     identity_minus(residual.len(), derivatives).solve(&mut step);
-    if step.iter().all(|value| value.is_finite()) {
-        step
-    } else {
-        residual.to_vec()
-    }
+    if step.iter().all(|value| value.is_finite()) { step } else { residual.to_vec() }
 }
 
 /// LU factors of `I - G`.
 pub(super) fn identity_minus(size: usize, derivatives: &[f64]) -> LuFactors {
-    let mut matrix: Vec<f64> = derivatives[..size * size]
-        .iter()
-        .map(|entry| -entry)
-        .collect();
+    let mut matrix: Vec<f64> = derivatives[..size * size].iter().map(|entry| -entry).collect();
     for index in 0..size {
         matrix[index * size + index] += 1.0;
     }
@@ -182,9 +163,5 @@ fn fixed_point_step(
         let moved = *x + damping * (relation - *x);
         *x = moved.clamp(block.lower[index], block.upper[index]);
     }
-    if small {
-        Progress::Converged
-    } else {
-        Progress::Continue
-    }
+    if small { Progress::Converged } else { Progress::Continue }
 }

@@ -17,10 +17,7 @@ fn upper_half(value: f64) -> f64 {
 #[inline(always)]
 pub(super) fn sum(a: f64, b: f64) -> Double {
     let high = a + b;
-    Double {
-        high,
-        low: b - (high - a),
-    }
+    Double { high, low: b - (high - a) }
 }
 
 /// `a * b`, wrong by less than 2^-105 of it (Dekker's product on halves).

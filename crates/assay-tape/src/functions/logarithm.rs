@@ -5,10 +5,8 @@ use super::double::{self, Double};
 
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-const LOG10_2: Double = Double {
-    high: std::f64::consts::LOG10_2,
-    low: -2.803_728_127_785_170_4e-18,
-};
+const LOG10_2: Double =
+    Double { high: std::f64::consts::LOG10_2, low: -2.803_728_127_785_170_4e-18 };
 
 /// `(2 atanh(s) - 2 s) / s^3` by powers of `s^2`, for `m = (1 + s) / (1 - s)` from
 /// sqrt(1/2) to sqrt(2): Chebyshev fit, error below 2^-51 of terms that are at most 1/34.
@@ -24,14 +22,10 @@ const LOG_COEFFICIENTS: [f64; 7] = [
 
 /// `2 atanh(s) / ln 2` divided by `s`, by powers of `s^2`: the first two terms exactly, in two
 /// floats each, the rest fitted with an error below 2^-70 of the whole.
-const LOG2_FIRST: Double = Double {
-    high: 2.885_390_081_777_926_8,
-    low: 4.071_054_748_186_206_6e-17,
-};
-const LOG2_SECOND: Double = Double {
-    high: 0.961_796_693_925_975_6,
-    low: 5.057_761_664_812_590_7e-17,
-};
+const LOG2_FIRST: Double =
+    Double { high: 2.885_390_081_777_926_8, low: 4.071_054_748_186_206_6e-17 };
+const LOG2_SECOND: Double =
+    Double { high: 0.961_796_693_925_975_6, low: 5.057_761_664_812_590_7e-17 };
 const LOG2_COEFFICIENTS: [f64; 8] = [
     0.577_078_016_355_585_3,
     0.412_198_583_111_143_9,
@@ -52,18 +46,11 @@ fn decompose(x: f64) -> (f64, f64) {
     const ONE: u64 = 0x3ff0_0000_0000_0000;
     const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
     let subnormal = x < f64::MIN_POSITIVE;
-    let scaled = if subnormal {
-        x * 18_014_398_509_481_984.0
-    } else {
-        x
-    };
+    let scaled = if subnormal { x * 18_014_398_509_481_984.0 } else { x };
     let bits = scaled.to_bits().wrapping_add(ONE - SQRT_HALF);
     let biased = f64::from_bits((bits >> 52) | TWO_TO_52);
-    let bias = if subnormal {
-        4_503_599_627_370_496.0 + 1077.0
-    } else {
-        4_503_599_627_370_496.0 + 1023.0
-    };
+    let bias =
+        if subnormal { 4_503_599_627_370_496.0 + 1077.0 } else { 4_503_599_627_370_496.0 + 1023.0 };
     let mantissa = (bits & 0x000f_ffff_ffff_ffff).wrapping_add(SQRT_HALF);
     (biased - bias, f64::from_bits(mantissa))
 }
@@ -127,10 +114,7 @@ impl Ratio {
         let upper = cubic([c4, c5, c6, c7], z.high, square);
         let tail = z.high * (cubic([c0, c1, c2, c3], z.high, square) + upper * (square * square));
         let second = double::sum(LOG2_SECOND.high, tail);
-        let second = Double {
-            high: second.high,
-            low: second.low + LOG2_SECOND.low,
-        };
+        let second = Double { high: second.high, low: second.low + LOG2_SECOND.low };
         let series = z.times(second).plus_larger(LOG2_FIRST);
         let fraction = self.s.times(series);
         let whole = double::sum(self.exponent, fraction.high);

@@ -4,20 +4,13 @@ use super::double::{self, Double};
 use super::exponential::{INTEGER_SHIFT, exp_reduced, power_of_two};
 use super::logarithm::Ratio;
 
-const LN_2: Double = Double {
-    high: std::f64::consts::LN_2,
-    low: 2.319_046_813_846_299_6e-17,
-};
+const LN_2: Double = Double { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
 
 /// `x` to the power `y`, with the special cases of C's `pow`; less than 1 unit in the last
 /// place off.
 pub(crate) fn pow(x: f64, y: f64) -> f64 {
     let regular = pow_regular(x, y);
-    if regular.is_nan() {
-        pow_irregular(x, y)
-    } else {
-        regular
-    }
+    if regular.is_nan() { pow_irregular(x, y) } else { regular }
 }
 
 /// The power where `x` is a positive normal number and the result is normal too; NaN elsewhere.
@@ -41,10 +34,7 @@ impl Scaled {
         let exponent = (leading.high + INTEGER_SHIFT) - INTEGER_SHIFT;
         let trailing = leading.low + y * logarithm.low;
         let fraction = double::sum(leading.high - exponent, trailing);
-        Scaled {
-            exponent,
-            rest: fraction.times(LN_2),
-        }
+        Scaled { exponent, rest: fraction.times(LN_2) }
     }
 
     /// The power itself, of `x`; NaN unless `x` and the power are positive normal numbers.
@@ -52,11 +42,7 @@ impl Scaled {
     pub(crate) fn finish(self, x: f64) -> f64 {
         let result = exp_reduced(self.rest.high, self.rest.low) * power_of_two(self.exponent);
         let regular = (f64::MIN_POSITIVE..f64::INFINITY).contains(&x);
-        if regular && self.exponent.abs() < 1021.0 {
-            result
-        } else {
-            f64::NAN
-        }
+        if regular && self.exponent.abs() < 1021.0 { result } else { f64::NAN }
     }
 }
 

@@ -47,11 +47,9 @@ fn evaluate(tape: &Tape, inputs: &[Input<'_>], points: usize) -> (Vec<Vec<f64>>,
 
 #[test]
 fn newton_and_fixed_point_iteration_find_the_root() {
-    for method in [
-        Method::Newton,
-        Method::FixedPoint { damping: 1.0 },
-        Method::FixedPoint { damping: 0.5 },
-    ] {
+    for method in
+        [Method::Newton, Method::FixedPoint { damping: 1.0 }, Method::FixedPoint { damping: 0.5 }]
+    {
         let mut program = square_root_program();
         program.blocks[0].method = method;
         let tape = Tape::new(&program).unwrap();
@@ -60,10 +58,7 @@ fn newton_and_fixed_point_iteration_find_the_root() {
         let (values, report) = evaluate(&tape, &inputs, squares.len());
         assert_eq!(report.unconverged, [], "{method:?}");
         for (square, root) in squares.iter().zip(&values[0]) {
-            assert!(
-                (root - square.sqrt()).abs() < 1e-11 * root,
-                "{method:?}: {square}: {root}"
-            );
+            assert!((root - square.sqrt()).abs() < 1e-11 * root, "{method:?}: {square}: {root}");
         }
     }
 }
@@ -74,30 +69,18 @@ fn unconverged_points_are_counted_and_nan() {
     // No real root of -2; the start 0 divides by zero.
     let squares = [4.0, -2.0, 9.0, 9.0];
     let starts = [1.0, 1.0, 0.0, 1.0];
-    let (values, report) = evaluate(
-        &tape,
-        &[Input::Varying(&squares), Input::Varying(&starts)],
-        4,
-    );
+    let (values, report) = evaluate(&tape, &[Input::Varying(&squares), Input::Varying(&starts)], 4);
     assert_eq!(report.unconverged, [(0, 2)]);
     for member in &values {
         assert!(member[1].is_nan() && member[2].is_nan());
         assert!(member[0].is_finite() && member[3].is_finite());
     }
     let (values, report) = evaluate(&tape, &[Input::Uniform(-2.0), Input::Uniform(1.0)], 7);
-    assert_eq!(
-        report,
-        EvaluationReport {
-            points: 7,
-            unconverged: vec![(0, 7)]
-        }
-    );
+    assert_eq!(report, EvaluationReport { points: 7, unconverged: vec![(0, 7)] });
     assert!(values.concat().iter().all(|value| value.is_nan()));
     let mut derivatives = [0.0; 8];
     let inputs = [Input::Varying(&squares), Input::Varying(&starts)];
-    let report = tape
-        .jacobian_batch(&inputs, 4, &[0], None, &mut derivatives)
-        .unwrap();
+    let report = tape.jacobian_batch(&inputs, 4, &[0], None, &mut derivatives).unwrap();
     assert_eq!(report.unconverged, [(0, 2)]);
     assert!((derivatives[0] - 0.25).abs() < 1e-12 && derivatives[1].is_nan());
 }
@@ -175,9 +158,7 @@ fn residual_at_rounding_level_counts_as_converged() {
         inner.push(Op::Add, rounded, slight, 0)
     });
     let tape = Tape::new(&program).unwrap();
-    let squares: Vec<f64> = (0..500)
-        .map(|number| 1.5 + f64::from(number) * 1e-3)
-        .collect();
+    let squares: Vec<f64> = (0..500).map(|number| 1.5 + f64::from(number) * 1e-3).collect();
     let inputs = [Input::Varying(&squares), Input::Uniform(1.0)];
     let (values, report) = evaluate(&tape, &inputs, squares.len());
     assert_eq!(report.unconverged, []);
@@ -190,12 +171,8 @@ fn residual_at_rounding_level_counts_as_converged() {
 fn point_is_bit_identical_alone_and_in_a_batch() {
     let tape = Tape::new(&square_root_program()).unwrap();
     // Starts near and far, so that lanes finish at different iterations.
-    let squares: Vec<f64> = (0..1100)
-        .map(|number| 0.01 + f64::from(number % 97))
-        .collect();
-    let starts: Vec<f64> = (0..1100)
-        .map(|number| 10.0_f64.powi(number % 13 - 6))
-        .collect();
+    let squares: Vec<f64> = (0..1100).map(|number| 0.01 + f64::from(number % 97)).collect();
+    let starts: Vec<f64> = (0..1100).map(|number| 10.0_f64.powi(number % 13 - 6)).collect();
     let inputs = [Input::Varying(&squares), Input::Varying(&starts)];
     let (values, _) = evaluate(&tape, &inputs, squares.len());
     for point in (0..squares.len()).step_by(61) {
@@ -205,8 +182,7 @@ fn point_is_bit_identical_alone_and_in_a_batch() {
     for level in SimdLevel::available() {
         let mut again = vec![vec![0.0; squares.len()]; 2];
         let mut rows: Vec<&mut [f64]> = again.iter_mut().map(Vec::as_mut_slice).collect();
-        tape.evaluate_at(level, &inputs, squares.len(), &mut rows)
-            .unwrap();
+        tape.evaluate_at(level, &inputs, squares.len(), &mut rows).unwrap();
         for (left, right) in again.concat().iter().zip(values.concat()) {
             assert!(same(*left, right), "{level:?}");
         }
@@ -234,9 +210,8 @@ fn unused_block_is_not_solved() {
 fn coupled(size: usize, weights: &[f64]) -> Program {
     let mut inner = Builder::new(2 * size + 1, weights);
     let weight = |row: usize, column: usize| (2 * size + 1 + row * size + column) as u32;
-    let bounded: Vec<u32> = (0..size)
-        .map(|unknown| inner.push(Op::Tanh, unknown as u32, 0, 0))
-        .collect();
+    let bounded: Vec<u32> =
+        (0..size).map(|unknown| inner.push(Op::Tanh, unknown as u32, 0, 0)).collect();
     let mut relations = Vec::new();
     for row in 0..size {
         let mut sum = inner.push(Op::Add, (size + row) as u32, 2 * size as u32, 0);
@@ -256,9 +231,8 @@ fn coupled(size: usize, weights: &[f64]) -> Program {
     let mut outer = Builder::new(size + 1, &[0.0]);
     let zero = size as u32 + 1;
     // The parameters reach the block through another operation, and the result leaves likewise.
-    let doubled: Vec<u32> = (0..size as u32)
-        .map(|input| outer.push(Op::Add, input, input, 0))
-        .collect();
+    let doubled: Vec<u32> =
+        (0..size as u32).map(|input| outer.push(Op::Add, input, input, 0)).collect();
     let solved = outer.push(Op::Block, 0, 0, 0);
     for member in 0..=size as u32 {
         let value = outer.push(Op::Extract, solved, member, 0);

@@ -72,11 +72,7 @@ pub(super) fn differences(tape: &Tape, inputs: &[f64]) -> Vec<f64> {
                 outputs(tape, &inputs)
             };
             let (above, below) = (moved(step), moved(-step));
-            above
-                .iter()
-                .zip(&below)
-                .map(|(above, below)| (above - below) / (2.0 * step))
-                .collect()
+            above.iter().zip(&below).map(|(above, below)| (above - below) / (2.0 * step)).collect()
         };
         let step = 1e-3 * inputs[column].abs().max(0.1);
         let (wide, narrow) = (slope(step), slope(step / 2.0));
@@ -122,10 +118,7 @@ fn magnitudes(program: &Program, inputs: &[f64]) -> Vec<f64> {
             }
         }
     }
-    let rows = program
-        .outputs
-        .iter()
-        .map(|&output| paths[output as usize].clone());
+    let rows = program.outputs.iter().map(|&output| paths[output as usize].clone());
     rows.collect::<Vec<_>>().concat()
 }
 
@@ -308,15 +301,11 @@ fn outputs_may_be_inputs_constants_or_repeated() {
     let expected = [0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
     assert_eq!(forward(&tape, &[3.0, 4.0]), expected);
     assert_eq!(backward(&tape, &[3.0, 4.0]), expected);
-    assert_eq!(
-        tape.jacobian(&[3.0, 4.0], &[1, 1]).unwrap(),
-        [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
-    );
+    assert_eq!(tape.jacobian(&[3.0, 4.0], &[1, 1]).unwrap(), [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]);
     assert_eq!(tape.jacobian(&[3.0, 4.0], &[]).unwrap(), []);
     let mut gradient = [[0.0], [0.0]];
     let mut rows: Vec<&mut [f64]> = gradient.iter_mut().map(|row| &mut row[..]).collect();
     let weights = uniform(&[2.0, 3.0, 4.0]);
-    tape.vjp(&uniform(&[3.0, 4.0]), 1, &weights, &mut rows)
-        .unwrap();
+    tape.vjp(&uniform(&[3.0, 4.0]), 1, &weights, &mut rows).unwrap();
     assert_eq!(gradient, [[0.0], [6.0]]);
 }

@@ -14,13 +14,7 @@ fn evaluate(tape: &Tape, level: SimdLevel, inputs: &[Input<'_>], points: usize) 
     let mut outputs = vec![vec![123.456_789; points]; tape.output_count()];
     let mut rows: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     let report = tape.evaluate_at(level, inputs, points, &mut rows).unwrap();
-    assert_eq!(
-        report,
-        EvaluationReport {
-            points,
-            unconverged: vec![]
-        }
-    );
+    assert_eq!(report, EvaluationReport { points, unconverged: vec![] });
     outputs
 }
 
@@ -89,20 +83,11 @@ fn programs_without_inputs_points_or_instructions_evaluate() {
     let root = builder.push(Op::Sqrt, 0, 0, 0);
     builder.0.outputs = vec![root, 0, root];
     let tape = Tape::new(&builder.0).unwrap();
-    assert_eq!(
-        evaluate(&tape, SimdLevel::best(), &[], 3),
-        [[2.0; 3], [4.0; 3], [2.0; 3]]
-    );
-    assert_eq!(
-        evaluate(&tape, SimdLevel::best(), &[], 0),
-        vec![Vec::<f64>::new(); 3]
-    );
+    assert_eq!(evaluate(&tape, SimdLevel::best(), &[], 3), [[2.0; 3], [4.0; 3], [2.0; 3]]);
+    assert_eq!(evaluate(&tape, SimdLevel::best(), &[], 0), vec![Vec::<f64>::new(); 3]);
 
-    let identity = Tape::new(&Program {
-        input_count: 2,
-        outputs: vec![1, 1, 0],
-        ..Program::default()
-    });
+    let identity =
+        Tape::new(&Program { input_count: 2, outputs: vec![1, 1, 0], ..Program::default() });
     let inputs = [Input::Varying(&[1.0, 2.0]), Input::Uniform(7.0)];
     let outputs = evaluate(&identity.unwrap(), SimdLevel::best(), &inputs, 2);
     assert_eq!(outputs, [[7.0, 7.0], [7.0, 7.0], [1.0, 2.0]]);
@@ -123,12 +108,8 @@ fn dead_code_and_common_subexpressions_are_eliminated() {
     let tape = Tape::new(&builder.0).unwrap();
     // The sum, its multiple, its minimum with itself, and two minima that differ at a tie.
     assert_eq!(tape.instruction_count(), 5);
-    let values = evaluate(
-        &tape,
-        SimdLevel::best(),
-        &[Input::Uniform(0.0), Input::Uniform(-0.0)],
-        1,
-    );
+    let values =
+        evaluate(&tape, SimdLevel::best(), &[Input::Uniform(0.0), Input::Uniform(-0.0)], 1);
     assert!(values[1][0].is_sign_positive() && values[2][0].is_sign_negative());
 }
 
@@ -138,12 +119,7 @@ fn constants_are_distinguished_by_their_bits() {
     let mut program = Builder::new(0, &constants).0;
     program.outputs = (0..6).collect();
     let values = evaluate(&Tape::new(&program).unwrap(), SimdLevel::best(), &[], 1).concat();
-    assert!(
-        values
-            .iter()
-            .zip(constants)
-            .all(|(value, constant)| same(*value, constant))
-    );
+    assert!(values.iter().zip(constants).all(|(value, constant)| same(*value, constant)));
 }
 
 #[test]
@@ -154,12 +130,7 @@ fn select_ignores_nan_of_the_other_branch() {
     let chosen = builder.push(Op::Select, logarithm, 2, positive);
     builder.0.outputs = vec![chosen];
     let tape = Tape::new(&builder.0).unwrap();
-    let outputs = evaluate(
-        &tape,
-        SimdLevel::best(),
-        &[Input::Varying(&[1.0, -1.0, 0.0])],
-        3,
-    );
+    let outputs = evaluate(&tape, SimdLevel::best(), &[Input::Varying(&[1.0, -1.0, 0.0])], 3);
     assert_eq!(outputs, [[0.0, 1.0, 1.0]]);
 }
 
@@ -183,12 +154,8 @@ fn modulo_has_the_sign_of_the_divisor() {
         (-5.0, f64::INFINITY, f64::INFINITY),
         (1.0, 0.0, f64::NAN),
     ] {
-        let got = evaluate(
-            &tape,
-            SimdLevel::best(),
-            &[Input::Uniform(a), Input::Uniform(b)],
-            1,
-        )[0][0];
+        let got =
+            evaluate(&tape, SimdLevel::best(), &[Input::Uniform(a), Input::Uniform(b)], 1)[0][0];
         assert!(same(got, want), "{a} % {b}: {got} instead of {want}");
     }
 }
@@ -221,12 +188,7 @@ fn tape_is_shared_by_many_threads() {
 
 #[test]
 fn a_tape_of_some_outputs_leaves_out_what_others_need() {
-    let two = |op| Instruction {
-        op,
-        a: 0,
-        b: 1,
-        c: 0,
-    };
+    let two = |op| Instruction { op, a: 0, b: 1, c: 0 };
     let program = Program {
         input_count: 2,
         code: vec![two(Op::Mul), two(Op::Add)],

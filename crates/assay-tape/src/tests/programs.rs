@@ -24,12 +24,7 @@ pub(super) fn arithmetic_program() -> impl Strategy<Value = Program> {
 
 fn program_of(operations: Vec<Op>) -> impl Strategy<Value = Program> {
     let drafts = prop::collection::vec(
-        (
-            prop::sample::select(operations),
-            any::<u32>(),
-            any::<u32>(),
-            any::<u32>(),
-        ),
+        (prop::sample::select(operations), any::<u32>(), any::<u32>(), any::<u32>()),
         0..40,
     );
     let constants = prop::collection::vec(any_value(), 0..4);
@@ -42,11 +37,7 @@ fn program_of(operations: Vec<Op>) -> impl Strategy<Value = Program> {
 }
 
 fn assemble(input_count: usize, constants: Vec<f64>, drafts: &[Draft], outputs: &[u32]) -> Program {
-    let mut program = Program {
-        input_count,
-        constants,
-        ..Program::default()
-    };
+    let mut program = Program { input_count, constants, ..Program::default() };
     for &(op, a, b, c) in drafts {
         let limit = (program.first_instruction() + program.code.len()) as u32;
         if limit == 0 {
@@ -56,12 +47,7 @@ fn assemble(input_count: usize, constants: Vec<f64>, drafts: &[Draft], outputs: 
             Op::Powi => (b as i32 % 65) as u32,
             _ => b % limit,
         };
-        program.code.push(Instruction {
-            op,
-            a: a % limit,
-            b,
-            c: c % limit,
-        });
+        program.code.push(Instruction { op, a: a % limit, b, c: c % limit });
     }
     let limit = (program.first_instruction() + program.code.len()) as u32;
     if limit > 0 {
@@ -108,10 +94,7 @@ pub(super) fn any_columns(input_count: usize) -> impl Strategy<Value = (usize, C
         let columns = prop::collection::vec((any::<bool>(), column), input_count);
         columns.prop_map(move |columns| {
             let stretch = |(varies, seeds): (bool, Vec<f64>)| {
-                (
-                    varies,
-                    seeds.iter().copied().cycle().take(points.max(1)).collect(),
-                )
+                (varies, seeds.iter().copied().cycle().take(points.max(1)).collect())
             };
             (points, columns.into_iter().map(stretch).collect())
         })
@@ -128,11 +111,7 @@ pub(super) fn interpret(program: &Program, inputs: &[f64]) -> Vec<f64> {
         let (b, c) = (operand(step.b), operand(step.c));
         values.push(direct(step.op, a, b, c, step.b as i32));
     }
-    program
-        .outputs
-        .iter()
-        .map(|&output| values[output as usize])
-        .collect()
+    program.outputs.iter().map(|&output| values[output as usize]).collect()
 }
 
 fn flag(condition: bool) -> f64 {
@@ -185,25 +164,13 @@ fn direct(op: Op, a: f64, b: f64, c: f64, exponent: i32) -> f64 {
         Op::Round => {
             let away = a.round();
             let tie = (a - a.trunc()).abs() == 0.5;
-            if tie && away % 2.0 != 0.0 {
-                away - 1.0_f64.copysign(a)
-            } else {
-                away
-            }
-            .copysign(a)
+            if tie && away % 2.0 != 0.0 { away - 1.0_f64.copysign(a) } else { away }.copysign(a)
         }
         Op::Modulo => {
             let euclid = a % b;
-            let moved = if euclid != 0.0 && (euclid < 0.0) != (b < 0.0) {
-                euclid + b
-            } else {
-                euclid
-            };
-            if moved == 0.0 {
-                0.0_f64.copysign(b)
-            } else {
-                moved
-            }
+            let moved =
+                if euclid != 0.0 && (euclid < 0.0) != (b < 0.0) { euclid + b } else { euclid };
+            if moved == 0.0 { 0.0_f64.copysign(b) } else { moved }
         }
         Op::Sin => functions::sin(a),
         Op::Cos => functions::cos(a),
@@ -241,11 +208,7 @@ pub(super) struct Builder(pub(super) Program);
 
 impl Builder {
     pub(super) fn new(input_count: usize, constants: &[f64]) -> Builder {
-        Builder(Program {
-            input_count,
-            constants: constants.to_vec(),
-            ..Program::default()
-        })
+        Builder(Program { input_count, constants: constants.to_vec(), ..Program::default() })
     }
 
     pub(super) fn push(&mut self, op: Op, a: u32, b: u32, c: u32) -> u32 {

@@ -9,11 +9,9 @@ use crate::{Tape, TapeError};
 /// Bytes with the length and checksum of their body put right, so that a change gets further.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() >= 24 {
-        let hash = bytes[24..]
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-            });
+        let hash = bytes[24..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
         let length = bytes.len() as u64 - 24;
         bytes[8..16].copy_from_slice(&length.to_le_bytes());
         bytes[16..24].copy_from_slice(&hash.to_le_bytes());
@@ -70,22 +68,14 @@ fn huge_count_is_rejected_before_allocation() {
     // The number of constants follows the number of inputs.
     bytes[32..40].copy_from_slice(&(u64::MAX / 16).to_le_bytes());
     let error = Tape::from_bytes(&resealed(bytes)).unwrap_err();
-    assert!(
-        matches!(error, TapeError::Corrupt { offset: 40, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, TapeError::Corrupt { offset: 40, .. }), "{error}");
 }
 
 #[test]
 fn huge_input_count_allocates_nothing() {
-    let mut bytes = Tape::new(&super::programs::Builder::new(0, &[]).0)
-        .unwrap()
-        .to_bytes();
+    let mut bytes = Tape::new(&super::programs::Builder::new(0, &[]).0).unwrap().to_bytes();
     bytes[24..32].copy_from_slice(&(1_u64 << 31).to_le_bytes());
-    assert_eq!(
-        Tape::from_bytes(&resealed(bytes)).unwrap().input_count(),
-        1 << 31
-    );
+    assert_eq!(Tape::from_bytes(&resealed(bytes)).unwrap().input_count(), 1 << 31);
 }
 
 #[test]

@@ -46,11 +46,7 @@ fn invalid_programs_are_rejected() {
     ] {
         assert_eq!(refusal(&program), message);
     }
-    let too_many = Program {
-        input_count: usize::MAX,
-        constants: vec![1.0],
-        ..Program::default()
-    };
+    let too_many = Program { input_count: usize::MAX, constants: vec![1.0], ..Program::default() };
     assert!(refusal(&too_many).starts_with("tape too large: expected at most 4294967295 values"));
 }
 
@@ -58,10 +54,7 @@ fn invalid_programs_are_rejected() {
 fn invalid_blocks_are_rejected() {
     type Change = fn(&mut Program);
     let table: [(Change, &str); 16] = [
-        (
-            |p| p.code[1].b = 3,
-            "extract at instruction 1: expected a member below 2, got 3",
-        ),
+        (|p| p.code[1].b = 3, "extract at instruction 1: expected a member below 2, got 3"),
         (
             |p| p.code[1].op = Op::Neg,
             "operand a of neg at instruction 1: expected a number, got value 3, which is a whole \
@@ -153,10 +146,7 @@ fn invalid_arguments_are_rejected() {
     let uniform = [Input::Uniform(1.0), Input::Uniform(2.0)];
     let short = [Input::Uniform(1.0), Input::Varying(&[1.0])];
     let message = |result: Result<_, crate::TapeError>| -> String {
-        result
-            .map(|_: crate::EvaluationReport| ())
-            .unwrap_err()
-            .to_string()
+        result.map(|_: crate::EvaluationReport| ()).unwrap_err().to_string()
     };
     assert_eq!(
         message(tape.evaluate(&uniform[..1], 2, &mut [&mut two])),

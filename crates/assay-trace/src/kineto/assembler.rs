@@ -138,11 +138,7 @@ fn assemble(
         // The receiver is still here.
         let _ = permit.send(());
     }
-    let feed = Mutex::new(Feed {
-        source,
-        permits,
-        next: 0,
-    });
+    let feed = Mutex::new(Feed { source, permits, next: 0 });
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let (feed, deliver, mut reader) = (&feed, deliver.clone(), new_reader());
@@ -178,10 +174,7 @@ fn assemble(
         }
     })?;
     let mut facts = assembler.facts;
-    let said = (
-        self::base_ns(&facts.described),
-        self::rank(&facts.described),
-    );
+    let said = (self::base_ns(&facts.described), self::rank(&facts.described));
     let late = Late {
         base_ns: said.0.filter(|_| base_ns.is_none()),
         rank: said.1.filter(|_| rank.is_none()),
@@ -206,12 +199,7 @@ fn work(feed: &Mutex<Feed>, deliver: &Sender<Delivery>, reader: &mut Reader) {
         };
         let last = !matches!(block, Ok(Some(_)));
         let read = |block: Option<Block>| block.map(|block| reader.read(block)).transpose();
-        let delivery = Delivery {
-            number,
-            contents: block.and_then(read),
-            taken,
-            cut,
-        };
+        let delivery = Delivery { number, contents: block.and_then(read), taken, cut };
         if deliver.send(delivery).is_err() || last {
             return;
         }
@@ -373,9 +361,9 @@ impl Assembler<'_> {
         };
         if let Some(place) = place {
             *self.facts.repairs.entry("file cut off").or_default() += 1;
-            self.facts.degradations.push(format!(
-                "the file ends inside {place}: the last {left} bytes are left out"
-            ));
+            self.facts
+                .degradations
+                .push(format!("the file ends inside {place}: the last {left} bytes are left out"));
         }
         Ok(())
     }
@@ -386,29 +374,18 @@ fn too_long(offset: u64, text: &str) -> Result<()> {
         return Ok(());
     }
     let got = format!("{} bytes without an end", text.len());
-    Err(TraceError::at(
-        Fault::Limit,
-        offset,
-        "values of at most 64 MiB",
-        got,
-    ))
+    Err(TraceError::at(Fault::Limit, offset, "values of at most 64 MiB", got))
 }
 
 /// The nanoseconds of the clock at time 0 of the file.
 fn base_ns(described: &Described) -> Option<i64> {
-    let member = described
-        .iter()
-        .rev()
-        .find(|(name, _)| name == "baseTimeNanoseconds");
+    let member = described.iter().rev().find(|(name, _)| name == "baseTimeNanoseconds");
     member.and_then(|(_, value)| value.parse().ok())
 }
 
 /// The rank of the process in a distributed run.
 fn rank(described: &Described) -> Option<i32> {
-    let member = described
-        .iter()
-        .rev()
-        .find(|(name, _)| name == "distributedInfo");
+    let member = described.iter().rev().find(|(name, _)| name == "distributedInfo");
     let info: Value = serde_json::from_str(&member?.1).ok()?;
     info["rank"].as_i64()?.try_into().ok()
 }

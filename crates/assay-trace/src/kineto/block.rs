@@ -29,19 +29,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            args: true,
-            kinds: None,
-            block_bytes: 8 << 20,
-        }
+        Options { args: true, kinds: None, block_bytes: 8 << 20 }
     }
 }
 
 impl Options {
     pub(crate) fn keeps(&self, kind: Kind) -> bool {
-        self.kinds
-            .as_ref()
-            .is_none_or(|kinds| kinds.contains(&kind))
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind))
     }
 }
 
@@ -137,9 +131,7 @@ impl Reader {
             Ok(text) => text,
             Err(error) => {
                 let bytes = error.into_bytes();
-                let wrong = bytes
-                    .utf8_chunks()
-                    .filter(|chunk| !chunk.invalid().is_empty());
+                let wrong = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
                 let wrong = wrong.count() as u64;
                 self.count("invalid UTF-8", wrong);
                 String::from_utf8_lossy(&bytes).into_owned()
@@ -210,10 +202,8 @@ impl Reader {
 
     /// Sorts an event to where it belongs.
     fn take(&mut self, members: &Members<'_>, text: &str) -> Result<()> {
-        let (mut name, mut category) = (
-            std::mem::take(&mut self.name),
-            std::mem::take(&mut self.category),
-        );
+        let (mut name, mut category) =
+            (std::mem::take(&mut self.name), std::mem::take(&mut self.category));
         let mut op = std::mem::take(&mut self.op);
         let taken = self.sort(members, text, &mut name, &mut category, &mut op);
         (self.name, self.category, self.op) = (name, category, op);
@@ -242,10 +232,7 @@ impl Reader {
         let category = category.as_deref();
         match members.phase {
             "M" => {
-                self.namings.push(Naming {
-                    name: name.into_owned(),
-                    event: text.to_owned(),
-                });
+                self.namings.push(Naming { name: name.into_owned(), event: text.to_owned() });
                 return Ok(());
             }
             "s" | "t" | "f" if category.is_some_and(category::is_redundant_flow) => {

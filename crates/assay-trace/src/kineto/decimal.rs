@@ -49,11 +49,7 @@ fn any_thousandfold(word: &str) -> Option<i64> {
         // An exponent beyond 32 bits: far too large, or zero.
         Some((mantissa, exponent)) => (
             mantissa,
-            exponent.parse().unwrap_or(if exponent.starts_with('-') {
-                i32::MIN
-            } else {
-                i32::MAX
-            }),
+            exponent.parse().unwrap_or(if exponent.starts_with('-') { i32::MIN } else { i32::MAX }),
         ),
         None => (rest, 0),
     };

@@ -88,12 +88,7 @@ pub(crate) struct Rest {
 impl Rest {
     /// None so far.
     pub(crate) fn new(keep: bool) -> Self {
-        Rest {
-            keep,
-            args: String::new(),
-            outside: String::new(),
-            object: String::new(),
-        }
+        Rest { keep, args: String::new(), outside: String::new(), object: String::new() }
     }
 
     fn clear(&mut self) {
@@ -296,10 +291,7 @@ fn narrow(scanner: &mut Scanner<'_>, column: &mut Option<i32>) -> Scan<bool> {
 /// Whether the value is a list of three integers, which go into the column.
 fn dimensions(scanner: &mut Scanner<'_>, column: &mut Option<[i32; 3]>) -> Scan<bool> {
     let list = scanner.value()?;
-    let Some(list) = list
-        .strip_prefix('[')
-        .and_then(|list| list.strip_suffix(']'))
-    else {
+    let Some(list) = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')) else {
         return Ok(false);
     };
     let mut sizes = [0; 3];

@@ -38,12 +38,7 @@ pub(crate) fn read_head(source: &mut Source) -> Result<Head> {
             }
             Err(Stop::End) if !whole => {
                 let place = text.len() as u64;
-                return Err(TraceError::at(
-                    Fault::Json,
-                    place,
-                    "UTF-8 text",
-                    "other bytes",
-                ));
+                return Err(TraceError::at(Fault::Json, place, "UTF-8 text", "other bytes"));
             }
             Err(Stop::End) if grown => {}
             Err(Stop::End) => {
@@ -52,12 +47,7 @@ pub(crate) fn read_head(source: &mut Source) -> Result<Head> {
                     _ => "a file that ends before",
                 };
                 let place = text.len() as u64;
-                return Err(TraceError::at(
-                    Fault::Truncated,
-                    place,
-                    "a list of events",
-                    got,
-                ));
+                return Err(TraceError::at(Fault::Truncated, place, "a list of events", got));
             }
             Err(stop) => return Err(error_at(stop, text, 0)),
         }
@@ -70,10 +60,7 @@ fn scan_head(text: &str) -> Scan<(Head, usize)> {
     if text.starts_with('\u{feff}') {
         (0..3).for_each(|_| scanner.step());
     }
-    let mut head = Head {
-        object: false,
-        described: Vec::new(),
-    };
+    let mut head = Head { object: false, described: Vec::new() };
     match scanner.next()? {
         b'[' => {
             scanner.step();
@@ -123,11 +110,7 @@ pub(crate) fn read_tail(text: &str, offset: u64, object: bool) -> Result<Option<
 }
 
 fn scan_tail(scanner: &mut Scanner<'_>, object: bool) -> Scan<Described> {
-    let described = if object {
-        scan_members(scanner)?
-    } else {
-        Vec::new()
-    };
+    let described = if object { scan_members(scanner)? } else { Vec::new() };
     match scanner.next() {
         Ok(_) => Err(scanner.wrong("the end of the file")),
         Err(_) => Ok(described),
@@ -166,10 +149,6 @@ pub(crate) fn error_at(stop: Stop, text: &str, offset: u64) -> TraceError {
     };
     let got = text.get(place..).unwrap_or_default();
     let got: String = got.chars().take(24).collect();
-    let got = if got.is_empty() {
-        "the end".to_owned()
-    } else {
-        format!("{got:?}")
-    };
+    let got = if got.is_empty() { "the end".to_owned() } else { format!("{got:?}") };
     TraceError::at(fault, offset + place as u64, expected, got)
 }

@@ -6,14 +6,7 @@ use memchr::memchr2;
 const DEPTH_LIMIT: usize = 1024;
 
 /// Values that are neither numbers nor strings; some writers leave the last three.
-const WORDS: [&[u8]; 6] = [
-    b"true",
-    b"false",
-    b"null",
-    b"NaN",
-    b"Infinity",
-    b"-Infinity",
-];
+const WORDS: [&[u8]; 6] = [b"true", b"false", b"null", b"NaN", b"Infinity", b"-Infinity"];
 
 /// Bytes that end a number or word.
 const DELIMITERS: [bool; 256] = {
@@ -109,10 +102,7 @@ impl<'a> Scanner<'a> {
 
     /// An error at this place.
     pub(crate) fn wrong(&self, expected: &'static str) -> Stop {
-        Stop::Wrong {
-            place: self.place,
-            expected,
-        }
+        Stop::Wrong { place: self.place, expected }
     }
 
     /// A string, its escapes checked but not replaced.
@@ -327,10 +317,8 @@ impl Quoted<'_> {
 
 /// The character of the digits behind `\u`, and how many bytes it takes; None for half a pair.
 fn character(rest: &str) -> (Option<char>, usize) {
-    let unit = |at: usize| {
-        rest.get(at..at + 4)
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-    };
+    let unit =
+        |at: usize| rest.get(at..at + 4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     match unit(0) {
         Some(high @ 0xd800..=0xdbff) if rest.get(4..6) == Some("\\u") => match unit(6) {
             Some(low @ 0xdc00..=0xdfff) => {
@@ -371,13 +359,9 @@ mod tests {
 
     #[test]
     fn values_are_delimited() {
-        for text in [
-            "{}",
-            "[]",
-            "\"a\\\"b\"",
-            "{\"a\": [1, {\"b\": null}], \"c\": -1.5e-3}",
-            "[[], [1]]",
-        ] {
+        for text in
+            ["{}", "[]", "\"a\\\"b\"", "{\"a\": [1, {\"b\": null}], \"c\": -1.5e-3}", "[[], [1]]"]
+        {
             assert_eq!(read(&format!(" {text} ,")), Ok(text));
             for cut in 1..text.len() {
                 assert_eq!(read(&text[..cut]), Err(Stop::End), "{}", &text[..cut]);

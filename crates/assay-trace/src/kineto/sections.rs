@@ -89,9 +89,7 @@ impl Sections {
             pid: begin.pid,
             tid: begin.tid,
             args: args.as_deref(),
-            ..begin
-                .numbers
-                .event(kind, &begin.name, begin.start_ns, dur_ns.max(0))
+            ..begin.numbers.event(kind, &begin.name, begin.start_ns, dur_ns.max(0))
         })
     }
 }

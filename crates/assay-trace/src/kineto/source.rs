@@ -186,10 +186,7 @@ impl Source {
         }
         let rest = self.carry[cut..].to_vec();
         let bytes = std::mem::replace(&mut self.carry, rest);
-        let mut block = Block {
-            offset: self.offset,
-            bytes,
-        };
+        let mut block = Block { offset: self.offset, bytes };
         block.bytes.truncate(cut);
         self.offset += cut as u64;
         Ok(Some(block))

@@ -29,13 +29,7 @@ impl<T: Load> Kernel for LatentTile<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let LatentShape {
-            heads,
-            rank,
-            rotary_dim,
-            block_size,
-            scale,
-        } = self.shape;
+        let LatentShape { heads, rank, rotary_dim, block_size, scale } = self.shape;
         let head = |index: usize| self.row * heads + self.heads.start + index;
         let mut states: [Option<OnlineSoftmax>; MAX_HEAD_TILE] = std::array::from_fn(|index| {
             (index < self.heads.len()).then(|| {

@@ -22,11 +22,7 @@ impl<'a> OnlineSoftmax<'a> {
     #[inline(always)]
     pub fn new(out: &'a mut [f32]) -> Self {
         out.fill(0.0);
-        OnlineSoftmax {
-            out,
-            max: f32::NEG_INFINITY,
-            sum: 0.0,
-        }
+        OnlineSoftmax { out, max: f32::NEG_INFINITY, sum: 0.0 }
     }
 
     /// Adds at most `KV_TILE` keys; `score(i)` is the scaled score of the i-th, and `value(i)` its row.
@@ -77,11 +73,7 @@ fn add_scaled<V: Vector, T: Load>(v: V, out: &mut [f32], row: &[T], factor: f32)
         v.store(v.mul_add(T::load(v, row), factor, v.load(out)), out);
     }
     if !rest.is_empty() {
-        let sum = v.mul_add(
-            element::load_partial(v, row_rest),
-            factor,
-            load_partial(v, rest, 0.0),
-        );
+        let sum = v.mul_add(element::load_partial(v, row_rest), factor, load_partial(v, rest, 0.0));
         store_partial(v, sum, rest);
     }
 }

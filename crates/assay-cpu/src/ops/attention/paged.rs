@@ -90,11 +90,8 @@ pub fn paged_attention<T: CacheElement>(
         let others = queries.len() * shape.kv_heads;
         let num_splits = batch.splits(sequence, seq_len - first, others, &context);
         // With splits, a task takes all query heads of a KV head, so that the keys are read once.
-        let queries_per_tile = if num_splits > 1 {
-            group.min(MAX_QUERY_TILE)
-        } else {
-            queries_per_tile
-        };
+        let queries_per_tile =
+            if num_splits > 1 { group.min(MAX_QUERY_TILE) } else { queries_per_tile };
         SequencePlan {
             queries_per_tile,
             tiles: (rows * group).div_ceil(queries_per_tile),
@@ -143,11 +140,7 @@ pub fn paged_attention<T: CacheElement>(
                     tokens: plan.tokens(split, seq_len),
                     partial: (plan.num_splits > 1)
                         .then_some((first + split * shape.heads) * record),
-                    out: if plan.num_splits > 1 {
-                        &partial
-                    } else {
-                        &output
-                    },
+                    out: if plan.num_splits > 1 { &partial } else { &output },
                 };
                 T::paged_attention(context.level, tile);
                 return;
@@ -201,10 +194,7 @@ fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape, sink
     let record = shape.head_size + 2;
     for (head, out) in out.chunks_exact_mut(shape.head_size).enumerate() {
         let of_head = || {
-            let records = partials
-                .chunks_exact(record)
-                .skip(head)
-                .step_by(shape.heads);
+            let records = partials.chunks_exact(record).skip(head).step_by(shape.heads);
             records.map(|record| record.split_at(shape.head_size))
         };
         let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]);
@@ -265,13 +255,7 @@ impl PagedBatch<'_> {
             check_index(operation, "query_start_loc", i64::from(*start), rows + 1)?;
         }
         let rising = starts.windows(2).all(|pair| pair[0] <= pair[1]);
-        check_value(
-            operation,
-            "query_start_loc",
-            rising,
-            "rising numbers",
-            "others",
-        )?;
+        check_value(operation, "query_start_loc", rising, "rising numbers", "others")?;
         let capacity = self.columns.saturating_mul(block_size);
         for (sequence, seq_len) in self.seq_lens.iter().enumerate() {
             let seq_len = check_index(

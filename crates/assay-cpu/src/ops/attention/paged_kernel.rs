@@ -168,20 +168,15 @@ impl<T: CacheLoad> PagedTile<'_, T> {
     /// The runs of tokens `start..end`.
     #[inline(always)]
     fn runs(&self, start: usize, end: usize) -> TokenRuns {
-        let mut found = TokenRuns {
-            runs: [TokenRun::default(); KV_TILE],
-            count: 0,
-            tokens: end - start,
-        };
+        let mut found =
+            TokenRuns { runs: [TokenRun::default(); KV_TILE], count: 0, tokens: end - start };
         let (mut block, mut offset) =
             (start / self.cache.block_size, start % self.cache.block_size);
         let mut token = start;
         while token < end {
             let here = self.cache.block_size - offset;
             let run = TokenRun {
-                at: self
-                    .cache
-                    .at::<T>(self.blocks[block] as usize, self.kv_head),
+                at: self.cache.at::<T>(self.blocks[block] as usize, self.kv_head),
                 offset,
                 tokens: LANES.min(here).min(end - token),
             };
@@ -234,13 +229,7 @@ impl<T: CacheLoad> PagedTile<'_, T> {
         for (states, scores) in states.iter_mut().zip(&mut scores) {
             let count = states.visible.saturating_sub(start).min(tokens_visible);
             let first = states.first.saturating_sub(start).min(count);
-            self.update_softmax(
-                v,
-                start,
-                &mut scores[..tokens_visible],
-                first..count,
-                states,
-            );
+            self.update_softmax(v, start, &mut scores[..tokens_visible], first..count, states);
         }
         self.multiply_by_scales(self.values, runs, tokens_visible, &mut scores);
         let mut from = 0;

@@ -22,10 +22,7 @@ pub fn prefill_attention<T: Element>(
 ) -> Result<()> {
     let operation = "prefill_attention";
     shape.check(operation)?;
-    let (width, kv_width) = (
-        shape.heads * shape.head_size,
-        shape.kv_heads * shape.head_size,
-    );
+    let (width, kv_width) = (shape.heads * shape.head_size, shape.kv_heads * shape.head_size);
     let (queries, keys) = (query.len() / width, key.len() / kv_width);
     check_length(operation, "query", query.len(), &[queries, width])?;
     check_length(operation, "key", key.len(), &[keys, kv_width])?;

@@ -29,12 +29,7 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let AttentionShape {
-            heads,
-            kv_heads,
-            head_size,
-            scale,
-        } = self.shape;
+        let AttentionShape { heads, kv_heads, head_size, scale } = self.shape;
         let kv_head = self.head / self.shape.group();
         let mut states: [Option<OnlineSoftmax>; QUERY_TILE] = std::array::from_fn(|index| {
             let start = ((self.first + index) * heads + self.head) * head_size;

@@ -82,15 +82,11 @@ struct PackedBlock<'a> {
 impl PackedBlock<'_> {
     fn multiply(&self, context: Context, out: &DisjointSlice<f32>) {
         // `THREAD_ROWS` is a multiple of every MR, as `THREAD_COLUMNS` is of every NR.
-        let (tiles_down, tiles_across) = (
-            self.rows.div_ceil(THREAD_ROWS),
-            self.columns.div_ceil(THREAD_COLUMNS),
-        );
+        let (tiles_down, tiles_across) =
+            (self.rows.div_ceil(THREAD_ROWS), self.columns.div_ceil(THREAD_COLUMNS));
         context.threads.run(tiles_down * tiles_across, &|task| {
-            let (row, column) = (
-                task % tiles_down * THREAD_ROWS,
-                task / tiles_down * THREAD_COLUMNS,
-            );
+            let (row, column) =
+                (task % tiles_down * THREAD_ROWS, task / tiles_down * THREAD_COLUMNS);
             context.level.run(MacroTile {
                 block: self,
                 rows: row..(row + THREAD_ROWS).min(self.rows),

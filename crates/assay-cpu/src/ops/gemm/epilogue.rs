@@ -44,12 +44,7 @@ impl Epilogue<'_> {
         out: &mut [f32],
     ) {
         if !self.is_empty() {
-            v.call(Columns {
-                epilogue: *self,
-                start,
-                columns,
-                out,
-            });
+            v.call(Columns { epilogue: *self, start, columns, out });
         }
     }
 }

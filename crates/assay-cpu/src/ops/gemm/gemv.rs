@@ -41,10 +41,8 @@ impl<T: Load> Kernel for Gemv<'_, T> {
         for row in 0..self.shape.rows {
             let start = row * self.shape.outputs;
             // SAFETY: ranges of columns do not overlap.
-            let out = unsafe {
-                self.out
-                    .slice_mut(start + self.columns.start..start + self.columns.end)
-            };
+            let out =
+                unsafe { self.out.slice_mut(start + self.columns.start..start + self.columns.end) };
             self.epilogue.apply(v, start, self.columns.clone(), out);
         }
     }

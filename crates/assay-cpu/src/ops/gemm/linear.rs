@@ -42,11 +42,7 @@ pub fn linear<T: Element>(
     out: &mut [f32],
 ) -> Result<()> {
     let operation = "linear";
-    let LinearShape {
-        rows,
-        inputs,
-        outputs,
-    } = shape;
+    let LinearShape { rows, inputs, outputs } = shape;
     check_length(operation, "x", x.len(), &[rows, inputs])?;
     check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
     check_length(operation, "out", out.len(), &[rows, outputs])?;
@@ -69,18 +65,9 @@ pub fn linear<T: Element>(
         return Ok(());
     }
     let out = DisjointSlice::new(out);
-    let least = 16_384_usize
-        .div_ceil(inputs.max(1))
-        .next_multiple_of(OUTPUTS_AT_ONCE);
+    let least = 16_384_usize.div_ceil(inputs.max(1)).next_multiple_of(OUTPUTS_AT_ONCE);
     context.threads.parallel_for(outputs, least, &|columns| {
-        let product = Gemv {
-            x,
-            weights,
-            shape,
-            columns,
-            epilogue,
-            out: &out,
-        };
+        let product = Gemv { x, weights, shape, columns, epilogue, out: &out };
         T::gemv(context.level, product);
     });
     Ok(())
@@ -99,11 +86,7 @@ fn small_m_gemm<T: Element>(
     epilogue: Epilogue,
     out: &mut [f32],
 ) {
-    let LinearShape {
-        rows,
-        inputs,
-        outputs,
-    } = shape;
+    let LinearShape { rows, inputs, outputs } = shape;
     let tiles = rows.div_ceil(LANES);
     TRANSPOSED.with_borrow_mut(|transposed| {
         let transposed = transposed.floats(tiles * inputs * LANES);
@@ -111,19 +94,10 @@ fn small_m_gemm<T: Element>(
         let out = DisjointSlice::new(out);
         // A hundred thousand multiply-adds amortize waking a thread.
         let least = 131_072_usize.div_ceil((tiles * inputs * LANES * LANES).max(1));
-        context
-            .threads
-            .parallel_for(outputs.div_ceil(LANES), least, &|panels| {
-                let product = SmallMGemm {
-                    transposed,
-                    weights,
-                    shape,
-                    panels,
-                    epilogue,
-                    out: &out,
-                };
-                T::small_m_gemm(context.level, product);
-            });
+        context.threads.parallel_for(outputs.div_ceil(LANES), least, &|panels| {
+            let product = SmallMGemm { transposed, weights, shape, panels, epilogue, out: &out };
+            T::small_m_gemm(context.level, product);
+        });
     });
 }
 

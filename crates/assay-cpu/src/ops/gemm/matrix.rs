@@ -20,13 +20,7 @@ pub struct Matrix<'a, T = f32> {
 impl<'a, T> Matrix<'a, T> {
     /// A contiguous row-major matrix.
     pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
-        Matrix {
-            data,
-            rows,
-            columns,
-            row_stride: columns,
-            column_stride: 1,
-        }
+        Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
     /// The transposed matrix, over the same elements.

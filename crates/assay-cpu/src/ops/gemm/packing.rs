@@ -67,10 +67,7 @@ fn pack_contiguous_rows<T: Load, const PANEL: usize>(
             let start = matrix.offset(first + row, column + block * LANES);
             let line = &matrix.data[start..start + steps.len()];
             prefetch(line.as_ptr().wrapping_add(4 * LANES));
-            match (
-                line.first_chunk::<LANES>(),
-                steps.first_chunk_mut::<LANES>(),
-            ) {
+            match (line.first_chunk::<LANES>(), steps.first_chunk_mut::<LANES>()) {
                 (Some(line), Some(steps)) => {
                     for index in 0..LANES {
                         steps[index][row] = line[index].into();
@@ -99,27 +96,23 @@ pub(super) fn pack<T: Load>(
     let out = DisjointSlice::new(out);
     // Tens of thousands of elements amortize waking a thread.
     let grain = (1_usize << 15).div_ceil(size);
-    context
-        .threads
-        .parallel_for(rows.len().div_ceil(panel), grain, &|panels| {
-            // SAFETY: ranges of panels do not overlap.
-            let out = unsafe { out.slice_mut(panels.start * size..panels.end * size) };
-            let end = (rows.start + panels.end * panel).min(rows.end);
-            let rows = rows.start + panels.start * panel..end;
-            match panel {
-                2 => pack_panels::<T, 2>(matrix, rows, columns.clone(), out),
-                6 => pack_panels::<T, 6>(matrix, rows, columns.clone(), out),
-                12 => pack_panels::<T, 12>(matrix, rows, columns.clone(), out),
-                16 => pack_panels::<T, 16>(matrix, rows, columns.clone(), out),
-                _ => pack_panels::<T, 32>(matrix, rows, columns.clone(), out),
-            }
-        });
+    context.threads.parallel_for(rows.len().div_ceil(panel), grain, &|panels| {
+        // SAFETY: ranges of panels do not overlap.
+        let out = unsafe { out.slice_mut(panels.start * size..panels.end * size) };
+        let end = (rows.start + panels.end * panel).min(rows.end);
+        let rows = rows.start + panels.start * panel..end;
+        match panel {
+            2 => pack_panels::<T, 2>(matrix, rows, columns.clone(), out),
+            6 => pack_panels::<T, 6>(matrix, rows, columns.clone(), out),
+            12 => pack_panels::<T, 12>(matrix, rows, columns.clone(), out),
+            16 => pack_panels::<T, 16>(matrix, rows, columns.clone(), out),
+            _ => pack_panels::<T, 32>(matrix, rows, columns.clone(), out),
+        }
+    });
 }
 
 /// Consecutive ranges of `length` that cover `range`; the last may be shorter.
 pub(super) fn chunks(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
-    range
-        .step_by(length)
-        .map(move |start| start..(start + length).min(end))
+    range.step_by(length).map(move |start| start..(start + length).min(end))
 }

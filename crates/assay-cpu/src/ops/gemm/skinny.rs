@@ -45,34 +45,32 @@ pub(super) fn skinny_gemm<A: Load, B: Load>(
         let panels = b.columns.div_ceil(tile.nr());
         let most = panels.div_ceil(4 * context.threads.count());
         let each = most.clamp(1, MAX_PANELS);
-        context
-            .threads
-            .parallel_for(panels.div_ceil(each), 1, &|groups| {
-                PACKED_B.with_borrow_mut(|panel| {
-                    let panel = panel.floats(tile.nr() * KC.min(a.columns));
-                    for group in groups {
-                        let panels = group * each..panels.min((group + 1) * each);
-                        for depth in chunks(0..a.columns, KC) {
-                            for index in panels.clone() {
-                                let start = index * tile.nr();
-                                let columns = start..b.columns.min(start + tile.nr());
-                                let panel = &mut panel[..tile.nr() * depth.len()];
-                                pack_strip(tile, &packed_b, columns.clone(), depth.clone(), panel);
-                                context.level.run(PanelProduct {
-                                    tile,
-                                    packed_a: &packed_a[height * depth.start..height * depth.end],
-                                    packed_b: panel,
-                                    rows: a.rows,
-                                    stride: b.columns,
-                                    columns,
-                                    depth: depth.clone(),
-                                    out: &out,
-                                });
-                            }
+        context.threads.parallel_for(panels.div_ceil(each), 1, &|groups| {
+            PACKED_B.with_borrow_mut(|panel| {
+                let panel = panel.floats(tile.nr() * KC.min(a.columns));
+                for group in groups {
+                    let panels = group * each..panels.min((group + 1) * each);
+                    for depth in chunks(0..a.columns, KC) {
+                        for index in panels.clone() {
+                            let start = index * tile.nr();
+                            let columns = start..b.columns.min(start + tile.nr());
+                            let panel = &mut panel[..tile.nr() * depth.len()];
+                            pack_strip(tile, &packed_b, columns.clone(), depth.clone(), panel);
+                            context.level.run(PanelProduct {
+                                tile,
+                                packed_a: &packed_a[height * depth.start..height * depth.end],
+                                packed_b: panel,
+                                rows: a.rows,
+                                stride: b.columns,
+                                columns,
+                                depth: depth.clone(),
+                                out: &out,
+                            });
                         }
                     }
-                });
+                }
             });
+        });
     });
 }
 

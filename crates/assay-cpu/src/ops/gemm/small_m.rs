@@ -115,10 +115,7 @@ impl<T: Load> SmallMGemm<'_, T> {
         for (lane, row) in rows.enumerate() {
             let start = row * self.shape.outputs;
             // SAFETY: ranges of panels do not share columns.
-            let out = unsafe {
-                self.out
-                    .slice_mut(start + columns.start..start + columns.end)
-            };
+            let out = unsafe { self.out.slice_mut(start + columns.start..start + columns.end) };
             for (out, sums) in out.iter_mut().zip(sums) {
                 *out = sums[lane];
             }

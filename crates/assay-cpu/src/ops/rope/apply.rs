@@ -27,17 +27,15 @@ pub fn rope(
     let width = heads * head_size;
     let out = DisjointSlice::new(out);
     let least = 8_192_usize.div_ceil(width.max(1));
-    context
-        .threads
-        .parallel_for(positions.len(), least, &|tokens| {
-            for token in tokens {
-                // SAFETY: tokens do not overlap.
-                let out = unsafe { out.slice_mut(token * width..(token + 1) * width) };
-                out.copy_from_slice(&x[token * width..(token + 1) * width]);
-                for head in out.chunks_exact_mut(head_size) {
-                    rotary.rotate(head, positions[token] as usize);
-                }
+    context.threads.parallel_for(positions.len(), least, &|tokens| {
+        for token in tokens {
+            // SAFETY: tokens do not overlap.
+            let out = unsafe { out.slice_mut(token * width..(token + 1) * width) };
+            out.copy_from_slice(&x[token * width..(token + 1) * width]);
+            for head in out.chunks_exact_mut(head_size) {
+                rotary.rotate(head, positions[token] as usize);
             }
-        });
+        }
+    });
     Ok(())
 }

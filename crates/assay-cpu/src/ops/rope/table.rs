@@ -65,18 +65,13 @@ pub struct RopeTable {
 /// The inverse frequency of each pair, and the attention factor.
 fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>, f64) {
     let inverse_frequencies = |base: f64| -> Vec<f64> {
-        (0..rotary_dim / 2)
-            .map(|pair| base.powf(-2.0 * pair as f64 / rotary_dim as f64))
-            .collect()
+        (0..rotary_dim / 2).map(|pair| base.powf(-2.0 * pair as f64 / rotary_dim as f64)).collect()
     };
     let width = rotary_dim as f64;
     match scaling {
         RopeScaling::None => (inverse_frequencies(base), 1.0),
         RopeScaling::Linear { factor } => {
-            let divided = inverse_frequencies(base)
-                .iter()
-                .map(|angle| angle / factor)
-                .collect();
+            let divided = inverse_frequencies(base).iter().map(|angle| angle / factor).collect();
             (divided, 1.0)
         }
         RopeScaling::Ntk { factor } => {
@@ -108,20 +103,11 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
                 let stretched = ramp(pair);
                 angle / factor * stretched + angle * (1.0 - stretched)
             };
-            let angles = inverse_frequencies(base)
-                .iter()
-                .enumerate()
-                .map(blend)
-                .collect();
+            let angles = inverse_frequencies(base).iter().enumerate().map(blend).collect();
             let sharpened = attention_factor.unwrap_or_else(|| 0.1 * factor.max(1.0).ln() + 1.0);
             (angles, sharpened)
         }
-        RopeScaling::Llama3 {
-            factor,
-            original_context,
-            low_frequency,
-            high_frequency,
-        } => {
+        RopeScaling::Llama3 { factor, original_context, low_frequency, high_frequency } => {
             let stretch = |angle: &f64| {
                 let waves = original_context as f64 * angle / (2.0 * PI);
                 let weight = (waves - low_frequency) / (high_frequency - low_frequency);
@@ -159,11 +145,7 @@ impl RopeTable {
             check_value(operation, "factor", valid, "a number above 0", factor)?;
         }
         if let RopeScaling::Yarn {
-            original_context,
-            beta_fast,
-            beta_slow,
-            attention_factor,
-            ..
+            original_context, beta_fast, beta_slow, attention_factor, ..
         } = scaling
         {
             let valid = original_context > 0 && beta_slow > 0.0 && beta_fast >= beta_slow;
@@ -176,12 +158,7 @@ impl RopeTable {
                 check_value(operation, "attention_factor", valid, expected, factor)?;
             }
         }
-        if let RopeScaling::Llama3 {
-            original_context,
-            low_frequency,
-            high_frequency,
-            ..
-        } = scaling
+        if let RopeScaling::Llama3 { original_context, low_frequency, high_frequency, .. } = scaling
         {
             let valid =
                 original_context > 0 && low_frequency > 0.0 && high_frequency > low_frequency;
@@ -192,34 +169,24 @@ impl RopeTable {
         let (angles, factor) = frequencies(rotary_dim, base, scaling);
         let mut cos_sin = vec![0.0; positions * rotary_dim];
         let out = DisjointSlice::new(&mut cos_sin);
-        Context::best()
-            .threads
-            .parallel_for(positions, 64, &|range| {
-                // SAFETY: ranges of positions do not overlap.
-                let out =
-                    unsafe { out.slice_mut(range.start * rotary_dim..range.end * rotary_dim) };
-                for (position, out) in range.zip(out.chunks_exact_mut(rotary_dim)) {
-                    let (cosines, sines) = out.split_at_mut(rotary_dim / 2);
-                    for ((angle, cosine), sine) in angles.iter().zip(cosines).zip(sines) {
-                        // Large angles need double precision.
-                        let (sin, cos) = (angle * position as f64).sin_cos();
-                        (*cosine, *sine) = ((cos * factor) as f32, (sin * factor) as f32);
-                    }
+        Context::best().threads.parallel_for(positions, 64, &|range| {
+            // SAFETY: ranges of positions do not overlap.
+            let out = unsafe { out.slice_mut(range.start * rotary_dim..range.end * rotary_dim) };
+            for (position, out) in range.zip(out.chunks_exact_mut(rotary_dim)) {
+                let (cosines, sines) = out.split_at_mut(rotary_dim / 2);
+                for ((angle, cosine), sine) in angles.iter().zip(cosines).zip(sines) {
+                    // Large angles need double precision.
+                    let (sin, cos) = (angle * position as f64).sin_cos();
+                    (*cosine, *sine) = ((cos * factor) as f32, (sin * factor) as f32);
                 }
-            });
-        Ok(RopeTable {
-            rotary_dim,
-            cos_sin,
-        })
+            }
+        });
+        Ok(RopeTable { rotary_dim, cos_sin })
     }
 
     /// The table as an argument of RoPE, with this layout.
     pub fn rotary(&self, layout: RopeLayout) -> Rotary<'_> {
-        Rotary {
-            table: &self.cos_sin,
-            rotary_dim: self.rotary_dim,
-            layout,
-        }
+        Rotary { table: &self.cos_sin, rotary_dim: self.rotary_dim, layout }
     }
 
     /// For each position, the cosines of all pairs and then their sines.

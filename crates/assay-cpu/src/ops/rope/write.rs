@@ -48,13 +48,7 @@ pub(super) fn check_slot_mapping(
         let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
         let got = twice.map_or(-1, |pair| pair[0]);
         let got = format_args!("{got} twice");
-        check_value(
-            operation,
-            "slot_mapping",
-            twice.is_none(),
-            "each slot once",
-            got,
-        )
+        check_value(operation, "slot_mapping", twice.is_none(), "each slot once", got)
     })
 }
 
@@ -81,17 +75,12 @@ pub fn rope_write<T: CacheElement>(
     cache.check(operation, "keys", keys)?;
     cache.check(operation, "values", values)?;
     let rows = slot_mapping.len();
-    let (width, kv_width) = (
-        shape.heads * shape.head_size,
-        shape.kv_heads * shape.head_size,
-    );
+    let (width, kv_width) = (shape.heads * shape.head_size, shape.kv_heads * shape.head_size);
     check_length(operation, "qkv", qkv.len(), &[rows, width + 2 * kv_width])?;
     check_length(operation, "positions", positions.len(), &[rows])?;
     check_length(operation, "q_out", q_out.len(), &[rows, width])?;
-    for (argument, norm) in [
-        ("query_norm", transform.query_norm),
-        ("key_norm", transform.key_norm),
-    ] {
+    for (argument, norm) in [("query_norm", transform.query_norm), ("key_norm", transform.key_norm)]
+    {
         if let Some(norm) = norm {
             check_length(operation, argument, norm.len(), &[shape.head_size])?;
         }
@@ -99,19 +88,12 @@ pub fn rope_write<T: CacheElement>(
     check_slot_mapping(operation, slot_mapping, cache.slots())?;
     if let Some(rotary) = transform.rotary {
         let limit = rotary.check(operation, shape.head_size)?;
-        for (position, _) in positions
-            .iter()
-            .zip(slot_mapping)
-            .filter(|(_, slot)| **slot != -1)
-        {
+        for (position, _) in positions.iter().zip(slot_mapping).filter(|(_, slot)| **slot != -1) {
             check_index(operation, "positions", i64::from(*position), limit)?;
         }
     }
-    let (keys, values, q_out) = (
-        DisjointSlice::new(keys),
-        DisjointSlice::new(values),
-        DisjointSlice::new(q_out),
-    );
+    let (keys, values, q_out) =
+        (DisjointSlice::new(keys), DisjointSlice::new(values), DisjointSlice::new(q_out));
     let least = 8_192_usize.div_ceil(width + 2 * kv_width);
     context.threads.parallel_for(rows, least, &|range| {
         for row in range {
@@ -130,9 +112,7 @@ pub fn rope_write<T: CacheElement>(
                 transform.apply(context.level, head, transform.query_norm, position);
             }
             let (block, offset) = (slot / cache.block_size, slot % cache.block_size);
-            let heads = key
-                .chunks_exact(shape.head_size)
-                .zip(value.chunks_exact(shape.head_size));
+            let heads = key.chunks_exact(shape.head_size).zip(value.chunks_exact(shape.head_size));
             for (kv_head, (key, value)) in heads.enumerate() {
                 let mut rotated = [0.0; MAX_HEAD_SIZE];
                 let rotated = &mut rotated[..shape.head_size];

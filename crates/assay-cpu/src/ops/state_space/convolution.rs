@@ -40,12 +40,7 @@ impl Convolution<'_> {
         )?;
         let taps = self.weight.len() / self.channels;
         check_value(operation, "kernel", taps > 1, "at least 2", taps)?;
-        check_length(
-            operation,
-            "weight",
-            self.weight.len(),
-            &[taps, self.channels],
-        )?;
+        check_length(operation, "weight", self.weight.len(), &[taps, self.channels])?;
         if let Some(bias) = self.bias {
             check_length(operation, "bias", bias.len(), &[self.channels])?;
         }
@@ -132,12 +127,7 @@ impl Kernel for ConvolutionTile<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let Convolution {
-            channels,
-            weight,
-            bias,
-            ..
-        } = self.convolution;
+        let Convolution { channels, weight, bias, .. } = self.convolution;
         for row in 0..self.sequence.rows.len() {
             let start = (self.sequence.rows.start + row) * channels;
             let range = start + self.tile.start..start + self.tile.end;

@@ -133,12 +133,7 @@ impl Kernel for ScanHead<'_> {
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let ScanShape {
-            heads,
-            head_size,
-            groups,
-            state_size,
-        } = self.shape;
+        let ScanShape { heads, head_size, groups, state_size } = self.shape;
         let (inner, head) = (self.shape.inner(), self.head);
         let size = head_size * state_size;
         let start = (self.sequence.slot * heads + head) * size;

@@ -51,13 +51,7 @@ impl StateBatch<'_> {
             check_index(operation, "query_start_loc", i64::from(*start), rows + 1)?;
         }
         let rising = starts.windows(2).all(|pair| pair[0] <= pair[1]);
-        check_value(
-            operation,
-            "query_start_loc",
-            rising,
-            "rising numbers",
-            "others",
-        )?;
+        check_value(operation, "query_start_loc", rising, "rising numbers", "others")?;
         for (index, seq_len) in self.seq_lens.iter().enumerate() {
             let seq_len = check_index(operation, "seq_lens", i64::from(*seq_len), usize::MAX)?;
             let rows = (starts[index + 1] - starts[index]) as usize;

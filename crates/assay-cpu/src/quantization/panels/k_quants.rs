@@ -38,11 +38,7 @@ impl Panel for Q4KPanel {
     fn pack(source: &[u8], lane: usize, panel: &mut [u8]) {
         pack_half(source, lane, panel);
         // Minimums are subtracted: stored negated, so that the kernel only adds.
-        pack_half(
-            &[source[2], source[3] ^ SIGN],
-            lane,
-            &mut panel[SCALE_BYTES..],
-        );
+        pack_half(&[source[2], source[3] ^ SIGN], lane, &mut panel[SCALE_BYTES..]);
         let (packed, bytes) = source[4..].split_at(12);
         let sub_blocks = panel[2 * SCALE_BYTES..].chunks_exact_mut(Q4K_SUB_BLOCK);
         for (sub_block, panel) in sub_blocks.enumerate() {
@@ -107,9 +103,7 @@ fn pack_six_bits(code: impl Fn(usize) -> u8, lane: usize, panel: &mut [u8]) {
     // Byte 4 p + i holds the high bits of values i, 4 + i, 8 + i and 12 + i of half p.
     let high: [u8; GROUP / 4] = std::array::from_fn(|index| {
         let first = index / 4 * 16 + index % 4;
-        (0..4).fold(0, |bits, step| {
-            bits | ((code(first + 4 * step) >> 4) << (2 * step))
-        })
+        (0..4).fold(0, |bits, step| bits | ((code(first + 4 * step) >> 4) << (2 * step)))
     });
     pack_quads(&high, lane, &mut panel[NIBBLE_BYTES..]);
 }
@@ -186,11 +180,7 @@ impl Panel for Q5KPanel {
     fn pack(source: &[u8], lane: usize, panel: &mut [u8]) {
         pack_half(source, lane, panel);
         // Minimums are subtracted: stored negated, so that the kernel only adds.
-        pack_half(
-            &[source[2], source[3] ^ SIGN],
-            lane,
-            &mut panel[SCALE_BYTES..],
-        );
+        pack_half(&[source[2], source[3] ^ SIGN], lane, &mut panel[SCALE_BYTES..]);
         let sub_blocks = panel[2 * SCALE_BYTES..].chunks_exact_mut(Q5K_SUB_BLOCK);
         for (sub_block, panel) in sub_blocks.enumerate() {
             (panel[lane], panel[LANES + lane]) = scale_and_minimum(&source[4..16], sub_block);

@@ -56,8 +56,7 @@ impl Panel for Q8Panel {
 
     #[inline(always)]
     fn unpack_group<V: Vector>(v: V, panel: &[u8], _part: usize, out: &mut UnpackedGroup) {
-        out.codes
-            .copy_from_slice(&panel[SCALE_BYTES..][..CODE_BYTES]);
+        out.codes.copy_from_slice(&panel[SCALE_BYTES..][..CODE_BYTES]);
         unpack_scales(v, scales(v, panel), 128.0, out);
     }
 }

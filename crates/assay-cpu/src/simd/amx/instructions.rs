@@ -105,10 +105,7 @@ impl Amx {
                  before = in(reg) &mut before, config = in(reg) &FULL_TILES,
                  options(nostack, preserves_flags));
         }
-        AmxSession {
-            before,
-            not_send: PhantomData,
-        }
+        AmxSession { before, not_send: PhantomData }
     }
 
     /// Rounds 32 values to bfloat16, ties to even.
@@ -135,10 +132,8 @@ impl Amx {
     ) {
         // SAFETY: as above.
         unsafe {
-            let (scale, minimum) = (
-                _mm512_loadu_ps(scale.as_ptr()),
-                _mm512_loadu_ps(minimum.as_ptr()),
-            );
+            let (scale, minimum) =
+                (_mm512_loadu_ps(scale.as_ptr()), _mm512_loadu_ps(minimum.as_ptr()));
             let fours = _mm512_loadu_si512(codes.as_ptr().cast());
             let byte = _mm512_set1_epi32(255);
             let number = |code| _mm512_fmadd_ps(_mm512_cvtepi32_ps(code), scale, minimum);
@@ -202,14 +197,7 @@ impl AmxSession {
     /// Each of the sixteen rows has `steps` times 64 readable bytes.
     #[inline(always)]
     pub unsafe fn multiply(&self, factors: TileOperands, sums: &mut [TileC; 4]) {
-        let TileOperands {
-            rows,
-            row_bytes,
-            columns,
-            steps,
-            terms,
-            zero_accumulators,
-        } = factors;
+        let TileOperands { rows, row_bytes, columns, steps, terms, zero_accumulators } = factors;
         assert!(steps > 0 && terms > 0);
         let columns: [*const TileB; 2] = columns.map(|columns| columns[..steps * terms].as_ptr());
         // SAFETY: the caller guarantees the rows; slices and arrays bound the rest.

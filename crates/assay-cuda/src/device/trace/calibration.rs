@@ -26,14 +26,7 @@ impl ClockMap {
     pub fn new(start: Calibration, end: Calibration) -> Self {
         let elapsed = end.device_ns.saturating_sub(start.device_ns);
         let moved = end.offset_ns - start.offset_ns;
-        ClockMap {
-            start,
-            drift: if elapsed == 0 {
-                0.0
-            } else {
-                moved as f64 / elapsed as f64
-            },
-        }
+        ClockMap { start, drift: if elapsed == 0 { 0.0 } else { moved as f64 / elapsed as f64 } }
     }
 
     fn host_ns(&self, device_ns: u64) -> u64 {

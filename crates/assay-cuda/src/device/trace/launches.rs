@@ -64,9 +64,7 @@ impl CudaDevice {
     pub(in super::super) fn has_region(&self, stream: &Stream) -> bool {
         self.tracer.is_on()
             && (current_ticket() != 0
-                || lock(&stream.region)
-                    .as_ref()
-                    .is_some_and(|region| region.is_captured))
+                || lock(&stream.region).as_ref().is_some_and(|region| region.is_captured))
     }
 
     /// Notes a launch in the region of its stream; none if no trace is to have it.
@@ -116,8 +114,7 @@ impl CudaDevice {
         if let Some(before) = before {
             let slots = before.slots;
             self.flush_region(stream, before)?;
-            self.memory
-                .free_device(slots, std::slice::from_ref(stream))?;
+            self.memory.free_device(slots, std::slice::from_ref(stream))?;
         }
         *lock(&stream.region) = Some(self.new_region(true)?);
         Ok(())

@@ -30,11 +30,7 @@ pub(super) fn records(words: &[u64]) -> impl Iterator<Item = Record<'_>> {
         let length = usize::try_from(*launches).ok()?.checked_mul(2)?;
         let found = slots.get(..length)?;
         rest = &slots[length..];
-        Some(Record {
-            region: *region,
-            flushed_ns: *flushed_ns,
-            slots: found,
-        })
+        Some(Record { region: *region, flushed_ns: *flushed_ns, slots: found })
     })
 }
 
@@ -74,15 +70,7 @@ mod tests {
 
     fn times(spans: &[LaunchSpan]) -> Vec<(u64, u64, bool, bool)> {
         let each = spans.iter();
-        each.map(|one| {
-            (
-                one.start_ns,
-                one.end_ns,
-                one.start_is_bound,
-                one.end_is_bound,
-            )
-        })
-        .collect()
+        each.map(|one| (one.start_ns, one.end_ns, one.start_is_bound, one.end_is_bound)).collect()
     }
 
     #[test]
@@ -98,11 +86,7 @@ mod tests {
 
     #[test]
     fn launches_without_stamps_lie_between_their_neighbors() {
-        let record = Record {
-            region: 1,
-            flushed_ns: 100,
-            slots: &[10, 20, 0, 0, 30, 45, 0, 0],
-        };
+        let record = Record { region: 1, flushed_ns: 100, slots: &[10, 20, 0, 0, 30, 45, 0, 0] };
         assert_eq!(
             times(&spans(&record)),
             [
@@ -116,28 +100,16 @@ mod tests {
 
     #[test]
     fn without_end_stamps_a_launch_lasts_until_the_next_begins() {
-        let record = Record {
-            region: 1,
-            flushed_ns: 50,
-            slots: &[10, 0, 0, 0, 30, 0],
-        };
+        let record = Record { region: 1, flushed_ns: 50, slots: &[10, 0, 0, 0, 30, 0] };
         assert_eq!(
             times(&spans(&record)),
-            [
-                (10, 30, false, true),
-                (10, 30, true, true),
-                (30, 50, false, true),
-            ]
+            [(10, 30, false, true), (10, 30, true, true), (30, 50, false, true),]
         );
     }
 
     #[test]
     fn a_region_without_any_stamp_ends_with_its_flush() {
-        let record = Record {
-            region: 1,
-            flushed_ns: 50,
-            slots: &[0, 0],
-        };
+        let record = Record { region: 1, flushed_ns: 50, slots: &[0, 0] };
         assert_eq!(times(&spans(&record)), [(50, 50, true, true)]);
     }
 }

@@ -27,14 +27,7 @@ pub(in super::super) struct Region {
 
 impl Region {
     pub fn new(id: u64, slots: DevicePointer, is_captured: bool) -> Self {
-        Region {
-            id,
-            slots,
-            is_captured,
-            node: 0,
-            launches: Vec::new(),
-            beyond: 0,
-        }
+        Region { id, slots, is_captured, node: 0, launches: Vec::new(), beyond: 0 }
     }
 
     pub fn is_full(&self) -> bool {

@@ -92,10 +92,7 @@ impl DeviceTracer {
                 region.launches.into_iter().unzip();
             state.regions.insert(
                 region.id,
-                RegionFacts {
-                    launches: launches.into(),
-                    tickets: Tickets::Launches(tickets),
-                },
+                RegionFacts { launches: launches.into(), tickets: Tickets::Launches(tickets) },
             );
         }
     }
@@ -125,10 +122,8 @@ impl DeviceTracer {
     pub(super) fn add_ticket(&self, region: u64, launches: usize, ticket: u64) {
         if let Some(state) = &mut *lock(&self.state) {
             state.pending_words += record_words(launches);
-            if let Some(RegionFacts {
-                tickets: Tickets::Replays(tickets),
-                ..
-            }) = state.regions.get_mut(&region)
+            if let Some(RegionFacts { tickets: Tickets::Replays(tickets), .. }) =
+                state.regions.get_mut(&region)
             {
                 tickets.push_back(ticket);
             }

@@ -50,10 +50,8 @@ impl CudaDevice {
     fn new_trace_state(&self) -> Result<State> {
         let words = self.memory.allocate_zeros(RING_WORDS * 8)?;
         let control = self.memory.allocate_zeros(64)?;
-        let after_kernels = LaunchOptions {
-            programmatic_dependent_launch: true,
-            ..LaunchOptions::default()
-        };
+        let after_kernels =
+            LaunchOptions { programmatic_dependent_launch: true, ..LaunchOptions::default() };
         let flush = Arc::new(self.compile_bundled("trace_flush", after_kernels)?);
         let clock = Arc::new(self.compile_bundled("trace_clock", LaunchOptions::default())?);
         Ok(State {
@@ -116,12 +114,7 @@ impl CudaDevice {
         into: &mut Vec<u64>,
     ) -> Result<()> {
         let stream = &self.default_stream;
-        self.copy_on(
-            stream,
-            Address::from(from),
-            Address::from(state.staging),
-            words * 8,
-        )?;
+        self.copy_on(stream, Address::from(from), Address::from(state.staging), words * 8)?;
         stream.synchronize(Operation::SynchronizeStream, &self.watchdog)?;
         let mut bytes = vec![0; words as usize * 8];
         self.read_host(state.staging, &mut bytes)?;
@@ -138,19 +131,12 @@ impl CudaDevice {
         kernel: &str,
         options: LaunchOptions,
     ) -> Result<Function> {
-        let failed = |message: String| BackendError::Driver {
-            operation: Operation::Launch,
-            message,
-        };
+        let failed =
+            |message: String| BackendError::Driver { operation: Operation::Launch, message };
         let name = format!("{kernel}.cu");
         let text =
             sources::source(&name).ok_or_else(|| failed(format!("there is no source {name}")))?;
-        let source = Source {
-            name: &name,
-            text,
-            headers: &sources::headers(),
-            options: &[],
-        };
+        let source = Source { name: &name, text, headers: &sources::headers(), options: &[] };
         let module = self.compile(&source);
         let module = module.map_err(|error| failed(error.to_string()))?;
         module.function(kernel, options)

@@ -80,16 +80,9 @@ fn exported_tensor(
 ) -> DlTensor {
     DlTensor {
         data: pointer.cast(),
-        device: DlDevice {
-            kind: device.0,
-            number: device.1,
-        },
+        device: DlDevice { kind: device.0, number: device.1 },
         ndim: exported.shape.len() as i32,
-        dtype: DlDataType {
-            code: dtype.0,
-            bits: dtype.1,
-            lanes: 1,
-        },
+        dtype: DlDataType { code: dtype.0, bits: dtype.1, lanes: 1 },
         shape: exported.shape.as_mut_ptr(),
         strides: exported.strides.as_mut_ptr(),
         byte_offset: 0,
@@ -195,11 +188,7 @@ pub(in super::super) fn dlpack_export<'py>(
             });
             (Box::into_raw(managed).cast(), VERSIONED)
         } else {
-            let managed = Box::new(DlManaged {
-                tensor,
-                manager,
-                deleter: Some(end_unversioned),
-            });
+            let managed = Box::new(DlManaged { tensor, manager, deleter: Some(end_unversioned) });
             (Box::into_raw(managed).cast(), UNVERSIONED)
         };
         // SAFETY: the pointer is not null, the name is static, and the capsule owns the tensor

@@ -43,9 +43,7 @@ fn failed(error: &assay_trace::TraceError) -> PyErr {
 
 fn phases(names: &HashMap<i64, String>) -> HashMap<i64, Phase> {
     let pairs = names.iter();
-    pairs
-        .filter_map(|(step, name)| Some((*step, Phase::of_name(name)?)))
-        .collect()
+    pairs.filter_map(|(step, name)| Some((*step, Phase::of_name(name)?))).collect()
 }
 
 fn dimensions(sizes: [u32; 3]) -> [i32; 3] {
@@ -74,9 +72,7 @@ struct DeviceFields {
 impl PyCapturedEvents {
     #[new]
     fn new() -> Self {
-        PyCapturedEvents {
-            builder: Mutex::new(EventBuilder::new()),
-        }
+        PyCapturedEvents { builder: Mutex::new(EventBuilder::new()) }
     }
 
     /// Add the sections of an engine; `sections` names them by number.
@@ -107,10 +103,7 @@ impl PyCapturedEvents {
                     phase: lap.step.and_then(|step| phases.get(&step).copied()),
                     ..Event::new(kind, name, start_ns, dur_ns)
                 };
-                let host = Event {
-                    tid: Some(lap.thread),
-                    ..shared
-                };
+                let host = Event { tid: Some(lap.thread), ..shared };
                 builder.push(&host).map_err(|error| failed(&error))?;
                 if let Some((copy, operation)) = copy
                     && lap.bytes > 0
@@ -158,27 +151,16 @@ impl PyCapturedEvents {
                     meanings.len()
                 )));
             }
-            let fields = DeviceFields {
-                device,
-                pid,
-                offset_ns: offset_ns + log.offset_of(&trace.runtime),
-            };
+            let fields =
+                DeviceFields { device, pid, offset_ns: offset_ns + log.offset_of(&trace.runtime) };
             let phases = phases(&phases_by_step);
             let (trace, this) = (&*trace, self);
             py.detach(|| {
                 let mut builder = this.lock();
                 let mut steps = HashMap::new();
                 for joined in &trace.joined {
-                    push_work(
-                        &mut builder,
-                        trace,
-                        joined,
-                        &meanings,
-                        &phases,
-                        &fields,
-                        &mut steps,
-                    )
-                    .map_err(|error| failed(&error))?;
+                    push_work(&mut builder, trace, joined, &meanings, &phases, &fields, &mut steps)
+                        .map_err(|error| failed(&error))?;
                 }
                 if host_calls {
                     push_calls(&mut builder, trace, &phases, &fields)
@@ -268,12 +250,7 @@ fn push_work(
             let end_ns = start_ns + dur_ns;
             let time = steps.entry(step).or_insert((start_ns, start_ns, 0, 0));
             let added = (end_ns - start_ns.max(time.1)).max(0);
-            *time = (
-                time.0.min(start_ns),
-                time.1.max(end_ns),
-                time.2 + added,
-                time.3 + 1,
-            );
+            *time = (time.0.min(start_ns), time.1.max(end_ns), time.2 + added, time.3 + 1);
         }
     }
     Ok(())

@@ -62,10 +62,7 @@ impl PyWorkTrace {
                 continue;
             };
             let work = &self.trace.works[queued];
-            let launches = spans
-                .launches
-                .as_ref()
-                .map_or(std::ptr::null(), |one| one.as_ptr());
+            let launches = spans.launches.as_ref().map_or(std::ptr::null(), |one| one.as_ptr());
             let key = work.graph.as_ref().map(|(graph, _)| (graph.0, launches));
             let first_name = match key.and_then(|key| graphs.get(&key).copied()) {
                 Some(first) => first,
@@ -86,11 +83,7 @@ impl PyWorkTrace {
                     first
                 }
             };
-            self.joined.push(JoinedWork {
-                work: queued,
-                spans: index,
-                first_name,
-            });
+            self.joined.push(JoinedWork { work: queued, spans: index, first_name });
         }
     }
 
@@ -147,11 +140,7 @@ impl PyWorkTrace {
     /// How many pieces of work were queued, have times, and have none.
     fn counts(&self) -> (usize, usize, usize) {
         let queued = self.trace.works.len();
-        (
-            queued,
-            self.joined.len(),
-            queued - self.joined.len().min(queued),
-        )
+        (queued, self.joined.len(), queued - self.joined.len().min(queued))
     }
 
     /// Launches that were not kept, for want of room.

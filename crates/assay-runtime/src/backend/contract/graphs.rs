@@ -40,11 +40,7 @@ impl Checker<'_> {
             self.expect_fill("a graph runs its branches", &bytes, beside)?;
         }
         ok(clause, backend.destroy_graph(graph))?;
-        fails(
-            "launch of a destroyed graph",
-            "unknown_graph",
-            backend.launch_graph(graph, main),
-        )?;
+        fails("launch of a destroyed graph", "unknown_graph", backend.launch_graph(graph, main))?;
         for event in [fork, join] {
             ok("event destruction", backend.destroy_event(event))?;
         }
@@ -62,11 +58,7 @@ impl Checker<'_> {
         let outside = ok(clause, backend.create_event())?;
         let inside = ok(clause, backend.create_event())?;
         ok(clause, backend.record_event(outside, side))?;
-        fails(
-            "end without a capture",
-            "not_capturing",
-            backend.end_capture(main),
-        )?;
+        fails("end without a capture", "not_capturing", backend.end_capture(main))?;
 
         ok(clause, backend.begin_capture(main))?;
         ok(clause, backend.record_event(inside, main))?;
@@ -83,24 +75,13 @@ impl Checker<'_> {
         }
         for (stream, expected) in [(main, true), (side, false)] {
             let captured = ok(clause, backend.is_capturing(stream))?;
-            same(
-                "is_capturing is true for captured streams only",
-                expected,
-                captured,
-            )?;
+            same("is_capturing is true for captured streams only", expected, captured)?;
         }
         ok(clause, backend.wait_event(side, inside))?;
         self.fill(side, device, 1)?;
-        fails(
-            "end with an unjoined stream",
-            "unjoined_capture",
-            backend.end_capture(main),
-        )?;
+        fails("end with an unjoined stream", "unjoined_capture", backend.end_capture(main))?;
         for stream in [main, side] {
-            ok(
-                "a failed capture releases its streams",
-                backend.synchronize_stream(stream),
-            )?;
+            ok("a failed capture releases its streams", backend.synchronize_stream(stream))?;
             ok("stream destruction", backend.destroy_stream(stream))?;
         }
         for event in [outside, inside] {

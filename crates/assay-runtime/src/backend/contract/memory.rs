@@ -7,20 +7,12 @@ impl Checker<'_> {
     pub(super) fn memory(&self) -> Outcome {
         let backend = self.backend;
         let alignment = backend.properties().alignment_bytes;
-        same(
-            "alignment is a power of two",
-            true,
-            alignment.is_power_of_two(),
-        )?;
+        same("alignment is a power of two", true, alignment.is_power_of_two())?;
         let (first, second) = (self.device()?, self.device()?);
         let (third, fourth) = (self.host()?, self.host()?);
         for (one, other) in [(first.0, second.0), (third.0, fourth.0)] {
             same("allocations are aligned", 0, one % alignment)?;
-            same(
-                "allocations are disjoint",
-                true,
-                one.abs_diff(other) >= BYTES,
-            )?;
+            same("allocations are disjoint", true, one.abs_diff(other) >= BYTES)?;
         }
         let before = ok("memory info", backend.memory_info())?;
         self.free(&[first, second], &[third, fourth])?;
@@ -30,16 +22,8 @@ impl Checker<'_> {
             true,
             after.free_bytes >= before.free_bytes && after.free_bytes <= after.total_bytes,
         )?;
-        fails(
-            "double device free",
-            "unknown_address",
-            backend.free_device(first),
-        )?;
-        fails(
-            "double host free",
-            "unknown_address",
-            backend.free_host(third),
-        )?;
+        fails("double device free", "unknown_address", backend.free_device(first))?;
+        fails("double host free", "unknown_address", backend.free_host(third))?;
         fails("empty device", "zero_bytes", backend.allocate_device(0))?;
         fails("empty host", "zero_bytes", backend.allocate_host(0))?;
         let too_much = backend.allocate_device(after.total_bytes.saturating_add(1));
@@ -73,11 +57,7 @@ impl Checker<'_> {
         ok("fill of a part", backend.fill(stream, part, 9, 5))?;
         let mut expected = bytes;
         expected[3..8].fill(9);
-        same(
-            "a fill touches its range only",
-            true,
-            self.download(stream, device)? == expected,
-        )?;
+        same("a fill touches its range only", true, self.download(stream, device)? == expected)?;
         let nothing = backend.copy(stream, host.into(), device.into(), 0);
         ok("an empty copy", nothing)?;
         self.free(&[device, other], &[host, copied, last])
@@ -88,16 +68,8 @@ impl Checker<'_> {
         let (device, host) = (self.device()?, self.host()?);
         let (from, to): (Address, Address) = (host.into(), device.into());
         let late = to.offset(BYTES / 2).unwrap_or(to);
-        fails(
-            "copy past the end",
-            "out_of_bounds",
-            backend.copy(stream, from, late, BYTES),
-        )?;
-        fails(
-            "fill past the end",
-            "out_of_bounds",
-            backend.fill(stream, late, 0, BYTES),
-        )?;
+        fails("copy past the end", "out_of_bounds", backend.copy(stream, from, late, BYTES))?;
+        fails("fill past the end", "out_of_bounds", backend.fill(stream, late, 0, BYTES))?;
         fails(
             "overlapping copy",
             "overlap",
@@ -109,10 +81,6 @@ impl Checker<'_> {
             backend.write_host(host, &vec![0; BYTES as usize + 1]),
         )?;
         self.free(&[device], &[host])?;
-        fails(
-            "copy to freed memory",
-            "unknown_address",
-            backend.fill(stream, to, 0, 1),
-        )
+        fails("copy to freed memory", "unknown_address", backend.fill(stream, to, 0, 1))
     }
 }

@@ -25,11 +25,7 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "contract broken, {}: expected {}, got {}",
-            self.clause, self.expected, self.got
-        )
+        write!(f, "contract broken, {}: expected {}, got {}", self.clause, self.expected, self.got)
     }
 }
 
@@ -78,22 +74,14 @@ fn fails<T>(clause: &'static str, code: &'static str, outcome: super::Result<T>)
         Err(error) if error.code() == code => return Ok(()),
         Err(error) => error.to_string(),
     };
-    Err(Violation {
-        clause,
-        expected: format!("the error {code}"),
-        got,
-    })
+    Err(Violation { clause, expected: format!("the error {code}"), got })
 }
 
 fn same<T: PartialEq + fmt::Debug>(clause: &'static str, expected: T, got: T) -> Outcome {
     if expected == got {
         return Ok(());
     }
-    Err(Violation {
-        clause,
-        expected: format!("{expected:?}"),
-        got: format!("{got:?}"),
-    })
+    Err(Violation { clause, expected: format!("{expected:?}"), got: format!("{got:?}") })
 }
 
 /// Pseudorandom bytes for a seed.
@@ -133,10 +121,7 @@ impl Checker<'_> {
     fn download(&self, stream: StreamId, source: DevicePointer) -> Outcome<Vec<u8>> {
         let clause = "download";
         let host = self.host()?;
-        ok(
-            clause,
-            self.backend.copy(stream, source.into(), host.into(), BYTES),
-        )?;
+        ok(clause, self.backend.copy(stream, source.into(), host.into(), BYTES))?;
         ok(clause, self.backend.synchronize_stream(stream))?;
         let mut bytes = vec![0; BYTES as usize];
         ok(clause, self.backend.read_host(host, &mut bytes))?;
@@ -153,11 +138,7 @@ impl Checker<'_> {
         same(
             clause,
             Some(value),
-            bytes
-                .iter()
-                .copied()
-                .find(|byte| *byte != value)
-                .or(bytes.first().copied()),
+            bytes.iter().copied().find(|byte| *byte != value).or(bytes.first().copied()),
         )
     }
 

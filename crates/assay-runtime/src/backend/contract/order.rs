@@ -21,11 +21,7 @@ impl Checker<'_> {
             ok("stream destruction", self.backend.destroy_stream(stream))?;
         }
         let outcome = self.backend.destroy_stream(self.backend.default_stream());
-        fails(
-            "destruction of the default stream",
-            "default_stream",
-            outcome,
-        )?;
+        fails("destruction of the default stream", "default_stream", outcome)?;
         self.free(&[device], &[])
     }
 
@@ -136,11 +132,9 @@ impl Checker<'_> {
         empty.grid = [1, 0, 1];
         let mut unknown = good;
         unknown.kernel = KernelId(u64::MAX);
-        for (code, launch) in [
-            ("argument_count", fewer),
-            ("empty_launch", empty),
-            ("unknown_kernel", unknown),
-        ] {
+        for (code, launch) in
+            [("argument_count", fewer), ("empty_launch", empty), ("unknown_kernel", unknown)]
+        {
             fails("wrong launch", code, backend.launch(stream, &launch))?;
         }
         self.free(&[device], &[])

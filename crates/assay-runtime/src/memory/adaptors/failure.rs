@@ -42,11 +42,7 @@ impl<R: MemoryResource> FailureCallbackAdaptor<R> {
         max_attempts: u32,
         callback: impl Fn(&Failure<'_>) -> Decision + Send + Sync + 'static,
     ) -> Self {
-        FailureCallbackAdaptor {
-            inner,
-            max_attempts,
-            callback: Box::new(callback),
-        }
+        FailureCallbackAdaptor { inner, max_attempts, callback: Box::new(callback) }
     }
 
     /// The upstream resource.
@@ -70,11 +66,7 @@ impl<R: MemoryResource> MemoryResource for FailureCallbackAdaptor<R> {
             if attempt >= self.max_attempts || !error.is_pressure() {
                 return Err(error);
             }
-            let failure = Failure {
-                request,
-                error: &error,
-                attempt,
-            };
+            let failure = Failure { request, error: &error, attempt };
             if (self.callback)(&failure) == Decision::GiveUp {
                 return Err(error);
             }

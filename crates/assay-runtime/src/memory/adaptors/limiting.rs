@@ -34,11 +34,7 @@ impl Drop for PendingBytes<'_> {
 impl<R: MemoryResource> LimitingAdaptor<R> {
     /// Allows at most `limit_bytes` allocated at once.
     pub fn new(inner: R, limit_bytes: u64) -> Self {
-        LimitingAdaptor {
-            inner,
-            limit_bytes,
-            used: AtomicU64::new(0),
-        }
+        LimitingAdaptor { inner, limit_bytes, used: AtomicU64::new(0) }
     }
 
     /// The upstream resource.
@@ -52,21 +48,11 @@ impl<R: MemoryResource> LimitingAdaptor<R> {
     }
 
     fn add_pending(&self, bytes: u64) -> Result<PendingBytes<'_>> {
-        let add = |used: u64| {
-            used.checked_add(bytes)
-                .filter(|total| *total <= self.limit_bytes)
-        };
-        self.used
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
-            .map_err(|used| MemoryError::LimitExceeded {
-                requested: bytes,
-                used,
-                limit: self.limit_bytes,
-            })?;
-        Ok(PendingBytes {
-            used: &self.used,
-            bytes,
-        })
+        let add = |used: u64| used.checked_add(bytes).filter(|total| *total <= self.limit_bytes);
+        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).map_err(|used| {
+            MemoryError::LimitExceeded { requested: bytes, used, limit: self.limit_bytes }
+        })?;
+        Ok(PendingBytes { used: &self.used, bytes })
     }
 }
 
@@ -90,9 +76,6 @@ impl<R: MemoryResource> MemoryResource for LimitingAdaptor<R> {
 
     fn usage(&self) -> Result<Usage> {
         let usage = self.inner.usage()?;
-        Ok(Usage {
-            capacity_bytes: usage.capacity_bytes.min(self.limit_bytes),
-            ..usage
-        })
+        Ok(Usage { capacity_bytes: usage.capacity_bytes.min(self.limit_bytes), ..usage })
     }
 }

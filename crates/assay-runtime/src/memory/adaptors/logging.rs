@@ -20,11 +20,7 @@ pub struct LoggingAdaptor<R> {
 impl<R: MemoryResource> LoggingAdaptor<R> {
     /// Logs with times of this clock.
     pub fn new(inner: R, clock: impl Clock + 'static) -> Self {
-        LoggingAdaptor {
-            inner,
-            clock: Box::new(clock),
-            log: Mutex::new(AllocationLog::default()),
-        }
+        LoggingAdaptor { inner, clock: Box::new(clock), log: Mutex::new(AllocationLog::default()) }
     }
 
     /// The upstream resource.
@@ -33,9 +29,7 @@ impl<R: MemoryResource> LoggingAdaptor<R> {
     }
 
     fn log(&self) -> Result<MutexGuard<'_, AllocationLog>> {
-        self.log.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "logging adaptor",
-        })
+        self.log.lock().map_err(|_| MemoryError::Poisoned { resource: "logging adaptor" })
     }
 
     /// Takes the log so far; logging continues in an empty one.

@@ -39,10 +39,7 @@ pub struct TrackingAdaptor<R> {
 impl<R: MemoryResource> TrackingAdaptor<R> {
     /// Tracks the allocations made through it.
     pub fn new(inner: R) -> Self {
-        TrackingAdaptor {
-            inner,
-            table: Mutex::new(OutstandingTable::default()),
-        }
+        TrackingAdaptor { inner, table: Mutex::new(OutstandingTable::default()) }
     }
 
     /// The upstream resource.
@@ -51,9 +48,7 @@ impl<R: MemoryResource> TrackingAdaptor<R> {
     }
 
     fn table(&self) -> Result<MutexGuard<'_, OutstandingTable>> {
-        self.table.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "tracking adaptor",
-        })
+        self.table.lock().map_err(|_| MemoryError::Poisoned { resource: "tracking adaptor" })
     }
 
     /// All outstanding allocations, oldest first.
@@ -76,11 +71,8 @@ impl<R: MemoryResource> TrackingAdaptor<R> {
         let mut text = String::new();
         for (site, (bytes, count)) in sites {
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "{}:{}: {bytes} bytes in {count} allocations",
-                site.file, site.line
-            );
+            let _ =
+                writeln!(text, "{}:{}: {bytes} bytes in {count} allocations", site.file, site.line);
         }
         Ok(text)
     }

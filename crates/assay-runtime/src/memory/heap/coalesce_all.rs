@@ -51,11 +51,7 @@ impl Heap {
         }
         let block = &mut self.blocks[index];
         block.owner = owner;
-        block.zone = if block.bytes >= CHUNK_BYTES {
-            Zone::Large
-        } else {
-            zone
-        };
+        block.zone = if block.bytes >= CHUNK_BYTES { Zone::Large } else { zone };
         self.insert(index);
     }
 }

@@ -103,11 +103,7 @@ impl Heap {
         block.address = address;
         block.bytes = bytes;
         block.state = BlockState::Free;
-        self.slabs.push(Slab {
-            address,
-            bytes,
-            first,
-        });
+        self.slabs.push(Slab { address, bytes, first });
         self.insert(first);
     }
 

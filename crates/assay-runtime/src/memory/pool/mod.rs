@@ -62,12 +62,7 @@ impl Pool {
     pub fn new(backend: Arc<dyn Backend>, options: PoolOptions) -> Result<Self> {
         let options = options.validated()?;
         let state = PoolState::new(options.capacity_bytes, options.expected_blocks);
-        Ok(Pool {
-            backend,
-            options,
-            state: Mutex::new(state),
-            growth: Mutex::new(()),
-        })
+        Ok(Pool { backend, options, state: Mutex::new(state), growth: Mutex::new(()) })
     }
 
     /// The validated options.
@@ -76,9 +71,7 @@ impl Pool {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, PoolState>> {
-        self.state.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "memory pool",
-        })
+        self.state.lock().map_err(|_| MemoryError::Poisoned { resource: "memory pool" })
     }
 
     /// The pool's counters.
@@ -117,9 +110,8 @@ impl Pool {
 
     /// Returns unused slabs to the device, once the work queued before their frees has finished; returns their bytes.
     pub fn trim(&self) -> Result<u64> {
-        let _growth = self.growth.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "memory pool",
-        })?;
+        let _growth =
+            self.growth.lock().map_err(|_| MemoryError::Poisoned { resource: "memory pool" })?;
         let pending: Vec<EventId> = {
             let mut state = self.lock()?;
             state.reclaim(&*self.backend, ANY_STREAM, true)?;
@@ -259,9 +251,8 @@ impl Pool {
         statistics.allocations += 1;
         statistics.requested_bytes += request.requested;
         statistics.allocated_bytes += request.bytes;
-        statistics.peak_allocated_bytes = statistics
-            .peak_allocated_bytes
-            .max(statistics.allocated_bytes);
+        statistics.peak_allocated_bytes =
+            statistics.peak_allocated_bytes.max(statistics.allocated_bytes);
         allocation
     }
 

@@ -17,11 +17,7 @@ impl Pool {
     /// Reserves a quantity that others cannot use up, not a contiguous block.
     pub fn reserve(self: &Arc<Self>, tenant: TenantId, bytes: u64) -> Result<Reservation> {
         self.lock()?.quotas.reserve(tenant, bytes)?;
-        Ok(Reservation {
-            pool: Arc::clone(self),
-            tenant,
-            bytes,
-        })
+        Ok(Reservation { pool: Arc::clone(self), tenant, bytes })
     }
 }
 

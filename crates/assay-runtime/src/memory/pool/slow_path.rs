@@ -26,9 +26,8 @@ enum Fallback {
 impl Pool {
     #[cold]
     pub(super) fn allocate_slow_path(&self, request: SizedRequest) -> Result<Allocation> {
-        let _growth = self.growth.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "memory pool",
-        })?;
+        let _growth =
+            self.growth.lock().map_err(|_| MemoryError::Poisoned { resource: "memory pool" })?;
         let fallbacks = match self.options.cross_stream {
             CrossStream::GrowFirst => &[
                 Fallback::Reclaim,

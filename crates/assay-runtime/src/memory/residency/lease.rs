@@ -32,11 +32,7 @@ impl Residency {
         }
         state.lru.touch(buffer.index);
         state.usage.leases += 1;
-        Ok(Lease {
-            residency: Arc::clone(self),
-            buffer,
-            allocation,
-        })
+        Ok(Lease { residency: Arc::clone(self), buffer, allocation })
     }
 
     fn end_lease(&self, buffer: BufferId) {

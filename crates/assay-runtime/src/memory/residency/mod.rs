@@ -119,18 +119,11 @@ impl Residency {
         device: Arc<dyn MemoryResource>,
         host: Arc<dyn MemoryResource>,
     ) -> Arc<Self> {
-        Arc::new(Residency {
-            backend,
-            device,
-            host,
-            state: Mutex::new(State::default()),
-        })
+        Arc::new(Residency { backend, device, host, state: Mutex::new(State::default()) })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
-        self.state.lock().map_err(|_| MemoryError::Poisoned {
-            resource: "buffer residency",
-        })
+        self.state.lock().map_err(|_| MemoryError::Poisoned { resource: "buffer residency" })
     }
 
     /// Creates a buffer on the device, evicting others if necessary.
@@ -152,10 +145,7 @@ impl Residency {
         let mut state = self.lock()?;
         let entry = state.entry(buffer)?;
         if entry.leases > 0 {
-            return Err(MemoryError::BufferInUse {
-                buffer: buffer.index,
-                leases: entry.leases,
-            });
+            return Err(MemoryError::BufferInUse { buffer: buffer.index, leases: entry.leases });
         }
         match self.order_after_users(&mut state, buffer, stream) {
             // Work that failed does not touch the memory again.
@@ -193,10 +183,9 @@ impl Residency {
                 let copy_stream = self.copy_stream(stream);
                 self.spill(&mut state, buffer, copy_stream)
             }
-            (Location::Device(_), leases) => Err(MemoryError::BufferInUse {
-                buffer: buffer.index,
-                leases,
-            }),
+            (Location::Device(_), leases) => {
+                Err(MemoryError::BufferInUse { buffer: buffer.index, leases })
+            }
         }
     }
 
@@ -216,11 +205,7 @@ impl Residency {
     /// Tells that a stream is about to be destroyed and all its work has finished.
     pub fn forget_stream(&self, stream: StreamId) -> Result<()> {
         let mut state = self.lock()?;
-        for entry in state
-            .slots
-            .iter_mut()
-            .filter_map(|slot| slot.entry.as_mut())
-        {
+        for entry in state.slots.iter_mut().filter_map(|slot| slot.entry.as_mut()) {
             entry.users.retain(|user| *user != stream);
         }
         Ok(())
@@ -273,28 +258,21 @@ impl State {
     }
 
     fn id(&self, index: u32) -> BufferId {
-        BufferId {
-            index,
-            generation: self.slots[index as usize].generation,
-        }
+        BufferId { index, generation: self.slots[index as usize].generation }
     }
 
     fn entry(&self, buffer: BufferId) -> Result<&Entry> {
         let slot = self.slots.get(buffer.index as usize);
         slot.filter(|slot| slot.generation == buffer.generation)
             .and_then(|slot| slot.entry.as_ref())
-            .ok_or(MemoryError::UnknownBuffer {
-                buffer: buffer.index,
-            })
+            .ok_or(MemoryError::UnknownBuffer { buffer: buffer.index })
     }
 
     fn entry_mut(&mut self, buffer: BufferId) -> Result<&mut Entry> {
         let slot = self.slots.get_mut(buffer.index as usize);
         slot.filter(|slot| slot.generation == buffer.generation)
             .and_then(|slot| slot.entry.as_mut())
-            .ok_or(MemoryError::UnknownBuffer {
-                buffer: buffer.index,
-            })
+            .ok_or(MemoryError::UnknownBuffer { buffer: buffer.index })
     }
 }
 

@@ -28,17 +28,13 @@ impl Residency {
     ) -> Result<bool> {
         // Evicting another tenant's buffer does not help against this tenant's quota.
         let by_quota = matches!(pressure, MemoryError::QuotaExceeded { .. });
-        let victim = state
-            .lru
-            .iter()
-            .map(|index| state.id(index))
-            .find(|&buffer| {
-                state.entry(buffer).is_ok_and(|entry| {
-                    entry.leases == 0
-                        && entry.request.bytes > 0
-                        && (!by_quota || entry.request.tenant == tenant)
-                })
-            });
+        let victim = state.lru.iter().map(|index| state.id(index)).find(|&buffer| {
+            state.entry(buffer).is_ok_and(|entry| {
+                entry.leases == 0
+                    && entry.request.bytes > 0
+                    && (!by_quota || entry.request.tenant == tenant)
+            })
+        });
         match victim {
             Some(buffer) => {
                 self.spill(state, buffer, self.copy_stream(stream))?;
@@ -131,15 +127,9 @@ impl Residency {
         let Location::Device(from) = entry.location else {
             return Ok(());
         };
-        let request = Request {
-            stream,
-            ..entry.request
-        };
+        let request = Request { stream, ..entry.request };
         self.check_not_capturing(stream)?;
-        let to = self.host.allocate(&Request {
-            tenant: TenantId::DEFAULT,
-            ..request
-        })?;
+        let to = self.host.allocate(&Request { tenant: TenantId::DEFAULT, ..request })?;
         let copied = self
             .order_after_users(state, buffer, stream)
             .and_then(|()| self.copy_and_record(state, from, to, stream));
@@ -171,10 +161,7 @@ impl Residency {
             Location::Host(allocation) => allocation,
             Location::Device(allocation) => return Ok(allocation),
         };
-        let request = Request {
-            stream,
-            ..entry.request
-        };
+        let request = Request { stream, ..entry.request };
         self.check_not_capturing(stream)?;
         let to = self.allocate(state, &request)?;
         let copied = self

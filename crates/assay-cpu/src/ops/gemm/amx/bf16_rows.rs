@@ -24,23 +24,16 @@ pub(crate) fn with_bf16_rows<R>(
         let data = buffer.halves(x.len());
         let out = DisjointSlice::new(data);
         // Tens of thousands of elements amortize waking a thread.
-        context
-            .threads
-            .parallel_for(x.len() / TILE_K, 1_024, &|steps| {
-                let range = steps.start * TILE_K..steps.end * TILE_K;
-                amx.run(ToBf16 {
-                    amx,
-                    x: &x[range.clone()],
-                    // SAFETY: ranges do not overlap.
-                    out: unsafe { out.slice_mut(range) },
-                });
+        context.threads.parallel_for(x.len() / TILE_K, 1_024, &|steps| {
+            let range = steps.start * TILE_K..steps.end * TILE_K;
+            amx.run(ToBf16 {
+                amx,
+                x: &x[range.clone()],
+                // SAFETY: ranges do not overlap.
+                out: unsafe { out.slice_mut(range) },
             });
-        work(Bf16Rows {
-            data,
-            rows: x.len() / depth.max(1),
-            depth,
-            stride: depth,
-        })
+        });
+        work(Bf16Rows { data, rows: x.len() / depth.max(1), depth, stride: depth })
     })
 }
 

@@ -21,26 +21,10 @@ pub(crate) fn amx_linear(
     epilogue: Epilogue,
     out: &mut [f32],
 ) {
-    let rows = Bf16Rows {
-        data: weights,
-        rows: shape.outputs,
-        depth: shape.inputs,
-        stride: shape.inputs,
-    };
-    let finish = TileEpilogue {
-        transposed: true,
-        scales: None,
-        epilogue,
-    };
-    tile_gemm(
-        context,
-        amx,
-        rows,
-        &SplitActivations { x, shape },
-        shape.rows,
-        finish,
-        out,
-    );
+    let rows =
+        Bf16Rows { data: weights, rows: shape.outputs, depth: shape.inputs, stride: shape.inputs };
+    let finish = TileEpilogue { transposed: true, scales: None, epilogue };
+    tile_gemm(context, amx, rows, &SplitActivations { x, shape }, shape.rows, finish, out);
 }
 
 /// Whether [`amx_linear`] can do this.

@@ -42,15 +42,7 @@ pub(crate) fn amx_matmul<A: Load, B: Load>(
         epilogue: Epilogue::default(),
     };
     let count = operands.columns.count;
-    tile_gemm(
-        context,
-        amx,
-        operands.rows,
-        &operands.columns,
-        count,
-        finish,
-        out,
-    );
+    tile_gemm(context, amx, operands.rows, &operands.columns, count, finish, out);
     true
 }
 
@@ -61,43 +53,17 @@ fn operands<'a, A: Load, B: Load>(a: &Matrix<'a, A>, b: &Matrix<'a, B>) -> Optio
         return None;
     }
     if b.column_stride == 1 && a.rows >= LANES {
-        let columns = Bf16Columns {
-            data: right,
-            count: b.columns,
-            stride: b.row_stride,
-            contiguous: false,
-        };
-        let rows = Bf16Rows {
-            data: left,
-            rows: a.rows,
-            depth,
-            stride: a.row_stride,
-        };
-        return Some(AmxOperands {
-            rows,
-            columns,
-            transposed: false,
-        });
+        let columns =
+            Bf16Columns { data: right, count: b.columns, stride: b.row_stride, contiguous: false };
+        let rows = Bf16Rows { data: left, rows: a.rows, depth, stride: a.row_stride };
+        return Some(AmxOperands { rows, columns, transposed: false });
     }
     if b.row_stride == 1 && b.columns >= LANES && a.rows >= LANES {
         // Columns of the right matrix are contiguous, as the weights of a linear layer are.
-        let columns = Bf16Columns {
-            data: left,
-            count: a.rows,
-            stride: a.row_stride,
-            contiguous: true,
-        };
-        let rows = Bf16Rows {
-            data: right,
-            rows: b.columns,
-            depth,
-            stride: b.column_stride,
-        };
-        return Some(AmxOperands {
-            rows,
-            columns,
-            transposed: true,
-        });
+        let columns =
+            Bf16Columns { data: left, count: a.rows, stride: a.row_stride, contiguous: true };
+        let rows = Bf16Rows { data: right, rows: b.columns, depth, stride: b.column_stride };
+        return Some(AmxOperands { rows, columns, transposed: true });
     }
     None
 }

@@ -45,10 +45,7 @@ impl Store<'_> {
         }
         for row in first..first + LANES {
             // SAFETY: the same.
-            let out = unsafe {
-                self.out
-                    .slice_mut(start(row)..start(row) + self.columns.len())
-            };
+            let out = unsafe { self.out.slice_mut(start(row)..start(row) + self.columns.len()) };
             self.apply(v, row * self.outputs, self.columns.clone(), out);
         }
     }
@@ -72,9 +69,7 @@ impl Store<'_> {
     fn apply<V: Vector>(&self, v: V, start: usize, outputs: Range<usize>, out: &mut [f32]) {
         if let Some(scales) = self.finish.scales {
             let scales = &scales[outputs.clone()];
-            out.iter_mut()
-                .zip(scales)
-                .for_each(|(out, scale)| *out *= scale);
+            out.iter_mut().zip(scales).for_each(|(out, scale)| *out *= scale);
         }
         self.finish.epilogue.apply(v, start, outputs, out);
     }

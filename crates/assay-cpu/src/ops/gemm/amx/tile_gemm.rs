@@ -105,23 +105,17 @@ impl<P: PanelSource> Kernel for TileGemm<'_, P> {
                 let right = &mut right[..length];
                 let panel = 2 * self.pair;
                 self.panels.fill(v, self.amx, panel, steps.clone(), left);
-                self.panels
-                    .fill(v, self.amx, panel + 1, steps.clone(), right);
+                self.panels.fill(v, self.amx, panel + 1, steps.clone(), right);
                 for (index, sums) in sums.iter_mut().enumerate() {
                     let row = self.range.start + index * BLOCK_SIDE;
-                    self.rows
-                        .add_products(&session, row, &steps, P::TERMS, [left, right], sums);
+                    self.rows.add_products(&session, row, &steps, P::TERMS, [left, right], sums);
                 }
             }
         }
         let start = self.pair * BLOCK_SIDE;
         let store = Store {
             columns: start..self.columns.min(start + BLOCK_SIDE),
-            outputs: if self.finish.transposed {
-                self.rows.rows
-            } else {
-                self.columns
-            },
+            outputs: if self.finish.transposed { self.rows.rows } else { self.columns },
             finish: self.finish,
             out: self.out,
         };
