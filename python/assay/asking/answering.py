@@ -84,7 +84,7 @@ class AskAnswer(Answer):
         return {
             "question": self.reading.question,
             "intent": self.intent,
-            "candidates": [] if outcome is None else [_candidate(outcome)],
+            "candidates": [] if outcome is None else [self._candidate(outcome)],
             "entries": [_entry(mention) for mention in self.reading.mentions],
             "presets": [] if outcome is None else [outcome.result.command.preset],
             "not_understood": list(self.unknown),
@@ -93,12 +93,22 @@ class AskAnswer(Answer):
             "answer": self._answer(),
         }
 
+    def _candidate(self, outcome: Outcome) -> dict[str, Any]:
+        """The variable of the answer, with the words that ask for it."""
+        result = outcome.result
+        words = [word for word in self.reading.words() if word not in FILLER]
+        return {
+            "name": result.target, "meaning": result.meaning, "unit": result.unit, "score": 1.0,
+            "words": words,
+        }  # fmt: skip
+
     def _answer(self) -> dict[str, Any]:
         outcome = self.outcome
         if outcome is None:
             return {
                 "target": None, "preset": "", "with": [], "assign": [], "command": self.nearest,
-                "value": None, "unit": None, "lo": None, "hi": None, "text": None, "missing": [],
+                "value": None, "unit": None, "lo": None, "hi": None, "text": None,
+                "verdict": None, "choice": None, "ratio": None, "rows": [], "missing": [],
                 "violated": [], "problem": self.problem and self.problem.message,
             }  # fmt: skip
         result, command = outcome.result, outcome.result.command
@@ -133,17 +143,6 @@ def _entry(mention: Mention) -> dict[str, Any]:
         "entry": f"{mention.slot} {mention.value}",
         "title": shown,
         "words": mention.words.split(),
-    }
-
-
-def _candidate(outcome: Outcome) -> dict[str, Any]:
-    result = outcome.result
-    return {
-        "name": result.target,
-        "meaning": result.meaning,
-        "unit": result.unit,
-        "score": 1.0,
-        "words": [],
     }
 
 

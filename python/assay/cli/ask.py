@@ -42,7 +42,14 @@ def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
         yield ""
         yield from facts(list(outcome.rows), canvas)
     violated = [] if outcome.verdict else [meaning for _, meaning in outcome.result.violated]
+    lo, hi = outcome.result.lo, outcome.result.hi
+    own = outcome.value is None and not outcome.verdict and lo is not None and hi is not None
     yield ""
     yield from facts(
-        [("assumed", "; ".join(outcome.assumed)), ("does not hold", "; ".join(violated))], canvas
+        [
+            ("90 %", f"{lo:.3g} to {hi:.3g} {outcome.result.unit}" if own else ""),
+            ("assumed", "; ".join(outcome.assumed)),
+            ("does not hold", "; ".join(violated)),
+        ],
+        canvas,
     )
