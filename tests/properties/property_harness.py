@@ -7,7 +7,8 @@ violates it, and becomes command lines to paste.
 
 To add an invariant:
 
-1. Write a function of a draw and `Answers` in a `*_invariants.py` of this folder. It returns None, or a
+1. Write a function of a draw and `Answers` in a `*_invariants.py` of this folder (`statements.py` has
+   those that many make). It returns None, or a
    `Violation` that says what was expected and got, with the draws and the variable to ask for.
    `answers.value(draw, NAME)` is a variable of the graph; `draw.changed({NAME: value})` another draw.
 2. Put an `Invariant` with it into that file's list; `invariants.py` joins the lists. `needs` are all

@@ -1,8 +1,7 @@
-"""Statements that many invariants make: order, proportion, bounds; and bugs that break them."""
+"""Statements that many invariants make: order and bounds; and bugs that break them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from property_harness import SLACK, Answers, Bug, Draw, Violation
@@ -44,20 +43,6 @@ def not_above(name: str, change: str, factor: float = 2.0) -> Check:
     return _ordered(name, change, factor, -1)
 
 
-def proportional(name: str, change: str, factor: float = 2.0) -> Check:
-    """A figure grows as a value of the draw does."""
-
-    def check(draw: Draw, answers: Answers) -> Violation | None:
-        more = draw.changed({change: draw.given(change) * factor})
-        before, after = answers.value(draw, name), answers.value(more, name)
-        if math.isclose(after, factor * before, rel_tol=1e-9):
-            return None
-        text = f"{name} went from {before:.6g} to {after:.6g} with {factor:g} times {change}"
-        return Violation(text, name, (draw, more))
-
-    return check
-
-
 def at_most(name: str, bound: str) -> Check:
     """A figure is at most another."""
 
@@ -68,44 +53,5 @@ def at_most(name: str, bound: str) -> Check:
         return Violation(
             f"{name}: expected at most {bound}, {most:.6g}, got {value:.6g}", name, (draw,)
         )
-
-    return check
-
-
-def below(name: str, most: float) -> Check:
-    """A figure is at most a number."""
-
-    def check(draw: Draw, answers: Answers) -> Violation | None:
-        value = answers.value(draw, name)
-        if value <= most * (1 + SLACK):
-            return None
-        return Violation(f"{name}: expected at most {most:g}, got {value:.6g}", name, (draw,))
-
-    return check
-
-
-def is_sum(name: str, *parts: str) -> Check:
-    """A figure is the sum of its parts."""
-
-    def check(draw: Draw, answers: Answers) -> Violation | None:
-        value, summed = answers.value(draw, name), sum(answers.value(draw, part) for part in parts)
-        if math.isclose(value, summed, rel_tol=1e-9):
-            return None
-        text = f"{name}: expected {summed:.9g}, the sum of its parts, got {value:.9g}"
-        return Violation(text, name, (draw,))
-
-    return check
-
-
-def is_product(name: str, *parts: str) -> Check:
-    """A figure is the product of its parts."""
-
-    def check(draw: Draw, answers: Answers) -> Violation | None:
-        value = answers.value(draw, name)
-        product = math.prod(answers.value(draw, part) for part in parts)
-        if math.isclose(value, product, rel_tol=1e-9):
-            return None
-        text = f"{name}: expected {product:.9g}, the product of its parts, got {value:.9g}"
-        return Violation(text, name, (draw,))
 
     return check
