@@ -60,3 +60,13 @@ def test_totals_are_those_of_every_sequence():
     assert (totals.num_tokens, totals.num_samples, totals.longest_context) == (21, 1, 20)
     assert (totals.decode_only, totals.adapted, totals.continues) == (False, True, True)
     assert totals_of([ScheduledSequence(adapted, 1, 1)]).decode_only
+
+
+@cpu_only
+def test_logits_of_every_token_are_those_without_padding(like_a_gpu):
+    # Ten rows are padded to ten, ten samples by themselves to sixteen.
+    tokens = list(range(3, 13))
+    with Engine.load(fixture_files("llama"), like_a_gpu, token_budget=100) as engine:
+        padded = engine.logits(tokens)
+    with fixture_engine("llama") as engine:
+        assert (engine.logits(tokens) == padded).all()

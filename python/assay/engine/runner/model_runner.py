@@ -345,7 +345,9 @@ class ModelRunner:
         self, tokens: int, seqs: int, samples: int, *, decode_only: bool
     ) -> tuple[int, int, int]:
         """The sizes of a step with padding: few combinations where prefill joins decode on a GPU."""
-        if decode_only or self.batch_invariant or not self.device.capabilities.is_gpu:
+        # Where every token is sampled, logits are not gathered: rows and samples are the same.
+        equal = tokens == samples
+        if decode_only or equal or self.batch_invariant or not self.device.capabilities.is_gpu:
             return tuple(map(self._capture_size, (tokens, seqs, samples)))  # type: ignore[return-value]
         most = self.workspace.max_shape
         rows = self._capture_size(tokens)
