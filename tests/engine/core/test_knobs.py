@@ -51,6 +51,7 @@ CHANGES = [
     {"graph_buckets": 0},
     {"graph_buckets": 1},
     {"graphs_per_step": 2},
+    {"captured_prefill": 0},
     {"max_step_ms": 1},
     {"deterministic": False},
     {"max_batch": 3, "token_budget": 5, "block_tokens": kv_block_size(3), "speculation_depth": 2},

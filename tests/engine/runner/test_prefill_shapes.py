@@ -8,7 +8,6 @@ from small_models import fixture_engine, fixture_files
 from assay.engine import Engine, SamplingParams
 from assay.engine.requests.request import Request
 from assay.engine.requests.scheduled_sequence import ScheduledSequence, totals_of
-from assay.engine.runner import model_runner
 from chosen_device import cpu_only, new_device
 
 GREEDY = SamplingParams(max_tokens=6, temperature=0.0, ignore_eos=True)
@@ -17,8 +16,7 @@ PROMPTS = [list(range(3, 3 + length)) for length in (5, 30, 61, 44)]
 
 @pytest.fixture
 def like_a_gpu(monkeypatch):
-    """A CPU whose steps of more than 16 tokens of prefill run as those of a GPU."""
-    monkeypatch.setattr(model_runner, "MAX_CAPTURED_PREFILL", 16)
+    """A CPU whose steps run as those of a GPU."""
     device = new_device()
     monkeypatch.setattr(
         device, "capabilities", dataclasses.replace(device.capabilities, is_gpu=True)
@@ -29,7 +27,8 @@ def like_a_gpu(monkeypatch):
 @cpu_only
 def test_few_shapes_without_graphs_change_no_token(like_a_gpu):
     files = fixture_files("llama")
-    with Engine.load(files, like_a_gpu, overlap="on", token_budget=100, max_batch=4) as engine:
+    knobs = {"overlap": "on", "token_budget": 100, "max_batch": 4, "captured_prefill": 16}
+    with Engine.load(files, like_a_gpu, **knobs) as engine:
         padded = [one.token_ids for one in engine.generate(PROMPTS, GREEDY)]
         programs = engine._state.runner._graphs._programs
         mixed = {key[0]: program for key, program in programs.items() if not key[0].decode_only}

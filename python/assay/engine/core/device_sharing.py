@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
+from assay.engine.core.knobs import MAX_TOKEN_BUDGET
 from assay.errors import InputError, OutOfMemoryError
 from assay.runtime import Device
 from assay.runtime.scheduling import SECOND_NS, Partition, Rate, Scheduler, Task
@@ -116,7 +117,8 @@ def engine_settings(share: ModelShare, shares: Sequence[ModelShare]) -> dict[str
     """Knobs of an engine that shares its device, where the user gives none."""
     # A model with nothing queued when its step ends would lose its turn to the others, however
     # large its share is.
-    settings: dict[str, Any] = {"overlap": "on"}
+    # So would one whose operations are queued one by one, among those of the others.
+    settings: dict[str, Any] = {"overlap": "on", "captured_prefill": MAX_TOKEN_BUDGET}
     if any(share.guaranteed for share in shares) and not share.guaranteed:
         # What runs is not interrupted: a guaranteed model waits for a part of a step, not for all.
         settings["graphs_per_step"] = GRAPHS_PER_STEP

@@ -422,6 +422,7 @@ class EngineState:
             max_model_len=self.context_limit,
             batch_invariant=settings.deterministic,
             graph_buckets=settings.graph_buckets,
+            captured_prefill=settings.captured_prefill,
             graphs_per_step=settings.graphs_per_step,
             # Splits are summed in another order: deterministic mode reads a context unsplit.
             num_splits=1 if settings.deterministic else settings.attention_split,

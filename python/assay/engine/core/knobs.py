@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from assay.engine.core.batch_scheduler import POLICIES
-from assay.engine.runner.graph_capture import DEFAULT_GRAPH_BUCKETS
+from assay.engine.runner.graph_capture import DEFAULT_CAPTURED_PREFILL, DEFAULT_GRAPH_BUCKETS
 from assay.engine.runner.kv_memory import FORMATS as KV_FORMATS
 from assay.errors import InputError, unknown_name
 from assay.ops.formats import NAMES as WEIGHT_FORMATS
@@ -15,6 +15,9 @@ Effect = Literal["bitwise", "tolerance"]
 
 AS_STORED = "file"
 """Weights keep the format of the file."""
+
+MAX_TOKEN_BUDGET = 65_536
+"""Tokens of a step at most."""
 
 
 class Knob(NamedTuple):
@@ -64,7 +67,7 @@ KNOBS: dict[str, Knob] = {
             "tokens computed in a step: one for each decoding request, then chunks of prefill",
             512,
             1,
-            65_536,
+            MAX_TOKEN_BUDGET,
             rebuilds="graphs",
         ),
         Knob(
@@ -153,6 +156,14 @@ KNOBS: dict[str, Knob] = {
             rebuilds="graphs",
         ),
         Knob(
+            "captured_prefill",
+            "tokens of a step with prefill up to which a GPU replays a graph; more are queued one by one",
+            DEFAULT_CAPTURED_PREFILL,
+            0,
+            MAX_TOKEN_BUDGET,
+            rebuilds="graphs",
+        ),
+        Knob(
             "graphs_per_step",
             "graphs that a step is launched as: beside other models, each waits for its turn",
             1,
@@ -204,6 +215,7 @@ class Settings(NamedTuple):
     draft_weight_format: str
     draft_layers: int
     graph_buckets: int
+    captured_prefill: int
     graphs_per_step: int
     overlap: str
     policy: str

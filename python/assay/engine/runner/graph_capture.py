@@ -16,7 +16,7 @@ from assay.runtime.graphs import Graph, capture_graph
 MAX_PROGRAMS = 1024
 """Step programs that are kept; the least recently used one is dropped first."""
 
-MAX_CAPTURED_PREFILL = 128
+DEFAULT_CAPTURED_PREFILL = 128
 """Tokens of a step with prefill up to which a GPU replays a graph. A larger one computes longer than
 its operations take to queue, behind the step before it; its shape is hardly ever the same twice."""
 

@@ -18,8 +18,8 @@ from assay.engine.requests.scheduled_sequence import ScheduledSequence, StepTota
 from assay.engine.runner import recording
 from assay.engine.runner.degradations import Degradations
 from assay.engine.runner.graph_capture import (
+    DEFAULT_CAPTURED_PREFILL,
     DEFAULT_GRAPH_BUCKETS,
-    MAX_CAPTURED_PREFILL,
     MIN_TABLE_WIDTH,
     PREFILL_TOKENS_MULTIPLE,
     GraphCache,
@@ -85,19 +85,22 @@ class ModelRunner:
         max_model_len: int,
         batch_invariant: bool,
         graph_buckets: int,
+        captured_prefill: int = DEFAULT_CAPTURED_PREFILL,
         graphs_per_step: int = 1,
         num_splits: int,
     ) -> None:
         """Allocate for steps of up to this many tokens, sequences and samples.
 
         `graph_buckets` is how many capture sizes there are between a power of two and the next;
-        with 0, operations are queued one by one. A step is launched as `graphs_per_step` graphs.
+        with 0, operations are queued one by one, and on a GPU those of steps with prefill of more
+        than `captured_prefill` tokens are. A step is launched as `graphs_per_step` graphs.
         """
         self.model = model
         self.device = device
         self.kv = kv
         self.batch_invariant = batch_invariant
         self.graph_buckets = graph_buckets
+        self.captured_prefill = captured_prefill
         self.num_splits = num_splits
         self.degradations = Degradations()
         self._recorder: EngineRecorder | None = None
@@ -280,7 +283,7 @@ class ModelRunner:
         """Steps of prompts, small to large, of one sequence and of many: together, every kernel."""
         most = self.workspace.max_shape
         width = self._block_table_width(1)
-        sizes = [size for size in (16, 64, MAX_CAPTURED_PREFILL) if size < most.num_tokens]
+        sizes = [size for size in (16, 64, self.captured_prefill) if 0 < size < most.num_tokens]
         return [
             StepShape(tokens, seqs, min(seqs, most.num_samples), width, gathers_samples=True)
             for tokens in (most.num_tokens, *sizes)
@@ -364,7 +367,7 @@ class ModelRunner:
         """Whether a step of this many tokens is a graph although some are of prefill."""
         if self.batch_invariant or not self.device.capabilities.is_gpu:
             return True
-        return tokens <= MAX_CAPTURED_PREFILL or self._graphs.must_capture
+        return tokens <= self.captured_prefill or self._graphs.must_capture
 
     def _program(self, shape: StepShape, buffer_index: int) -> StepProgram:
         return self._graphs.get(
