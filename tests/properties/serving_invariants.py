@@ -12,6 +12,8 @@ STEP = "serving.step_time"
 END = "serving.end_to_end_time"
 RATE = "serving.request_rate"
 CAPACITY = "serving.capacity"
+TILES = 0.01
+"""Kernels take whole tiles: a longer context may fill them better."""
 PIN_RATE = "hbm.pin_rate"
 CONCURRENCY, PROMPT, OUTPUT = "serving.concurrency", "serving.prompt", "serving.output"
 
@@ -113,7 +115,7 @@ INVARIANTS = (
         scaled(RATE, lambda _: 1.5), (RATE, CAPACITY),
     ),
     Invariant(
-        "TTFT does not fall with the prompt", "serving", not_below(FIRST, PROMPT),
+        "TTFT does not fall with the prompt", "serving", not_below(FIRST, PROMPT, slack=TILES),
         scaled(FIRST, by(PROMPT, -3)), (FIRST,),
     ),
     Invariant(

@@ -194,7 +194,10 @@ class _Running:
             prompt = prompt_seconds(chain)
             load = requests.rate * (prompt + steps * self._marginal(chain.decoding))
             work = math.sqrt(requests.rate * stay) * prompt / (1 - min(load, _MOST_LOAD))
-            tokens = points.lognormal(own, work / steps)
+            values, shares = points.lognormal(own, work / steps)
+            # No token comes sooner than an iteration without prompts takes.
+            least = self.iteration(min(chain.decoding + 1, requests.most_running), 0)
+            tokens = np.maximum(values, min(least, own)), shares
             output_times.append(points.scaled(tokens, 1.0 / requests.emitted))
         return output_times
 
