@@ -35,7 +35,9 @@ EXCHANGE = "openai_api/exchange.py"
 """Asks a server for its health and settings, probes it, has it record itself: one that was named (`assay
 run --engine URL`, `assay diagnose --url`, `assay trace attach --url`), or one that telemetry found on
 this machine, without a key: the page Live."""
-SENDERS = {ENDPOINT, OTLP, RECOVERY, EXCHANGE}
+BENCH = "bench/serving/servers.py"
+"""Asks the servers that `assay bench serving` started whether they are up, and for their counters."""
+SENDERS = {BENCH, ENDPOINT, OTLP, RECOVERY, EXCHANGE}
 FREE_PORT = "improve/engines/vllm.py"
 """Looks for a free port of the loopback address, for a server of its own."""
 SERVER_PROCESS = "improve/engines/process.py"

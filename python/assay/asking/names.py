@@ -41,7 +41,7 @@ _SITES: Final = {
     "hotregion": "hot_dry_evaporative", "hotdesert": "hot_dry_evaporative",
     "coldclimate": "nordic_dry", "nordicclimate": "nordic_dry", "nordics": "nordic_dry",
     "temperateclimate": "temperate_evaporative", "averagedatacenter": "average",
-    "averagedatacentre": "average", "averagesite": "average",
+    "averagesite": "average",
 }  # fmt: skip
 _ENGINES: Final = {"tensorrtllm": "trtllm", "tensorrt": "trtllm", "trt": "trtllm"}
 _PROVIDERS: Final = {

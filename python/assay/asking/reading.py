@@ -28,7 +28,7 @@ COMMON: Final = word_set(
     setup deployment run running runs inference serve serving served serves server deploy
     deployed host hosting use using workload job jobs work whole size length total number amount
     value figure average mean typical expected estimated estimate predicted time usd dollars
-    dollar token tokens data center centers centre datacenter datacenters site vllm engine x - decode
+    dollar token tokens data center centers datacenter datacenters site vllm engine x - decode
     decoding generation generate nvidia amd google cluster h hour hours"""
 )
 """Words of the field that say little by themselves."""

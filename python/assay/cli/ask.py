@@ -16,7 +16,7 @@ def ask_command(
     ],
     as_json: options.Json = False,
 ) -> Report:
-    """Answer a question in words, or say what was not understood.
+    """Answer a question in words, or refuse it.
 
     Does it fit, how many GPUs, how long, what does it cost, which is cheaper or faster, what if,
     what limits, what latency at what rate; memory, energy, emissions, failures, buy or rent. The

@@ -105,7 +105,7 @@ def test_a_random_checkpoint_has_the_weights_of_its_shape(monkeypatch, tmp_path)
         np.testing.assert_allclose(
             stored.tensors[name].to_float32(), tensor.to_float32(), rtol=tolerance
         )
-    text = "The ferry leaves at nine: café."
+    text = "The ferry leaves at nine: caf\N{LATIN SMALL LETTER E WITH ACUTE}."
     assert stored.tokenizer.encode(text) == list(text.encode()) == dummy.tokenizer.encode(text)
     with pytest.raises(AssayError, match='unknown shape "gpt-9"'):
         write_checkpoint(tmp_path, "gpt-9")

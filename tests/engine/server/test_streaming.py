@@ -16,7 +16,7 @@ from assay.engine.server.response_schemas import Completion, CompletionChoice
 from assay.engine.server.streaming import event
 from chosen_device import cpu_only
 
-TEXTS = ["", "a", 'quo"te\\', "line\nend", "é€𝄞", "\u2028 \x00", MARKED_TEXT]
+TEXTS = ["", "a", 'quo"te\\', "line\nend", "\u00e9\u20ac\U0001d11e", "\u2028 \x00", MARKED_TEXT]
 
 
 @pytest.mark.parametrize("model", ["m", MARKED_TEXT, str(MARKED_INDEX)])

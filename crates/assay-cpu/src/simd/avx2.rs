@@ -1,8 +1,6 @@
 //! Sixteen lanes in two registers: AVX2 with fused multiply-add and half-precision conversion.
 
-use super::kernel::Kernel;
-use super::level::run_avx2;
-use super::vector::{LANES, Vector};
+use super::vector::{Kernel, LANES, Vector};
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C; created by [`Level`](super::Level) after feature detection.
@@ -253,4 +251,12 @@ impl Vector for Avx2 {
         let products = twice!(_mm256_maddubs_epi16, magnitude, signed_activations);
         [self.add_products(sum[0], products[0]), self.add_products(sum[1], products[1])]
     }
+}
+
+/// Runs a kernel compiled with these instructions.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline(never)]
+pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller guarantees these instructions.
+    kernel.run(unsafe { Avx2::assume() })
 }

@@ -1,8 +1,6 @@
 //! Sixteen lanes in one register: AVX-512 with the dot product of bytes (VNNI).
 
-use super::kernel::Kernel;
-use super::level::run_avx512;
-use super::vector::{LANES, Vector};
+use super::vector::{Kernel, LANES, Vector};
 use std::arch::x86_64::*;
 
 /// AVX-512 F, BW, DQ, VL and VNNI; created by [`Level`](super::Level) after feature detection.
@@ -175,4 +173,12 @@ impl Vector for Avx512 {
         let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
         with_avx512!(_mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four)))
     }
+}
+
+/// Runs a kernel compiled with these instructions.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[inline(never)]
+pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller guarantees these instructions.
+    kernel.run(unsafe { Avx512::assume() })
 }

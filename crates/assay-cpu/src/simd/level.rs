@@ -2,15 +2,17 @@
 
 use super::amx::Amx;
 #[cfg(level = "avx2")]
-use super::avx2::Avx2;
+use super::avx2::run_avx2;
 #[cfg(level = "avx512")]
-use super::avx512::Avx512;
+use super::avx512::run_avx512;
 use super::detection;
-use super::kernel::Kernel;
-#[cfg(any(level = "neon", level = "neon+dotprod"))]
-use super::neon::Neon;
+#[cfg(level = "neon")]
+use super::neon::run_neon;
+#[cfg(level = "neon+dotprod")]
+use super::neon::run_neon_dot;
 #[cfg(level = "portable")]
 use super::portable::Portable;
+use super::vector::Kernel;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -135,36 +137,4 @@ impl fmt::Display for Level {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
-}
-
-#[cfg(level = "avx2")]
-#[target_feature(enable = "avx2,fma,f16c")]
-#[inline(never)]
-pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Avx2::assume() })
-}
-
-#[cfg(level = "avx512")]
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline(never)]
-pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Avx512::assume() })
-}
-
-#[cfg(any(level = "neon", level = "neon+dotprod"))]
-#[target_feature(enable = "neon")]
-#[inline(never)]
-pub(super) fn run_neon<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Neon::<false>::assume() })
-}
-
-#[cfg(any(level = "neon", level = "neon+dotprod"))]
-#[target_feature(enable = "neon,dotprod")]
-#[inline(never)]
-pub(super) fn run_neon_dot<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Neon::<true>::assume() })
 }

@@ -13,7 +13,6 @@ mod avx2;
 #[cfg(level = "avx512")]
 mod avx512;
 mod detection;
-mod kernel;
 mod level;
 mod math;
 #[cfg(any(level = "neon", level = "neon+dotprod"))]
@@ -24,8 +23,7 @@ mod prefetch;
 mod vector;
 
 pub(crate) use amx::{Amx, AmxSession, TILE_K, TileB, TileC, TileOperands};
-pub(crate) use kernel::Kernel;
 pub use level::Level;
 pub(crate) use math::{error_function, exponential, logistic, tanh};
 pub(crate) use prefetch::prefetch;
-pub(crate) use vector::{LANES, Vector, load_partial, store_partial};
+pub(crate) use vector::{Kernel, LANES, Vector, load_partial, store_partial};

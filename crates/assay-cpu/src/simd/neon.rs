@@ -1,8 +1,6 @@
 //! Sixteen lanes in four registers: NEON, with the dot product of bytes where there is one.
 
-use super::kernel::Kernel;
-use super::level::{run_neon, run_neon_dot};
-use super::vector::{LANES, Vector};
+use super::vector::{Kernel, LANES, Vector};
 use std::arch::aarch64::*;
 use std::arch::asm;
 
@@ -328,4 +326,20 @@ impl<const DOT: bool> Vector for Neon<DOT> {
         let signed = each!(veorq_u8, weights, [flip; 4]);
         self.dot_u7_i8(sum, signed, activations)
     }
+}
+
+/// Runs a kernel compiled with these instructions.
+#[target_feature(enable = "neon")]
+#[inline(never)]
+pub(super) fn run_neon<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller guarantees these instructions.
+    kernel.run(unsafe { Neon::<false>::assume() })
+}
+
+/// Runs a kernel compiled with these instructions.
+#[target_feature(enable = "neon,dotprod")]
+#[inline(never)]
+pub(super) fn run_neon_dot<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller guarantees these instructions.
+    kernel.run(unsafe { Neon::<true>::assume() })
 }

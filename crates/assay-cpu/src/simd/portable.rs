@@ -3,8 +3,7 @@
 //! Long functions are not inlined: inlining them into every kernel would dominate the crate's compile
 //! time, for CPUs that are rare.
 
-use super::kernel::Kernel;
-use super::vector::{LANES, Vector};
+use super::vector::{Kernel, LANES, Vector};
 use crate::half_precision;
 
 /// Needs no CPU features.

@@ -1,9 +1,13 @@
-//! The vector trait: sixteen lanes on every instruction set.
-
-use super::kernel::Kernel;
+//! Sixteen lanes on every instruction set, and kernels, which are written for any of them.
 
 /// Lanes of a vector: one register of AVX-512.
 pub(crate) const LANES: usize = 16;
+
+/// A kernel, written once for all levels; `run` and everything it calls must be inlined.
+pub(crate) trait Kernel {
+    type Output;
+    fn run<V: Vector>(self, vector: V) -> Self::Output;
+}
 
 /// The instructions of one level. A value is a token that the CPU has them.
 ///

@@ -6,19 +6,17 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from assay.errors import InputError, NoDataError, unknown_name
+from assay.http_client import FAILURES, Address, answered, is_success, read_body
+from assay.improve.engines.vllm import free_port
 
 START_SECONDS: Final = 600.0
 """Time until a server answers: loading, compiling and capturing included."""
@@ -91,7 +89,7 @@ class RunningServer:
         self.command = command
         self._log = log
         self._limit_s = seconds
-        self.port = _free_port()
+        self.port = free_port()
         self.start_s = 0.0
         """Seconds until it answered."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,6 +98,10 @@ class RunningServer:
     def url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def _address(self) -> Address:
+        return Address("http", "127.0.0.1", self.port, "", "", None)
 
     def __enter__(self) -> Self:
         arguments = [text.replace("{port}", str(self.port)) for text in self.command.arguments]
@@ -120,21 +122,16 @@ class RunningServer:
         self.start_s = time.monotonic() - begun
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stop()
 
     def counters(self) -> dict[str, float]:
         """Counters that it exposes to Prometheus, the labels of one name added up."""
         sums: dict[str, float] = {}
         try:
-            with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
-        except (OSError, urllib.error.URLError):
+            with answered(self._address, "GET", "/metrics", timeout_s=10.0) as answer:
+                text = read_body(answer).decode() if is_success(answer) else ""
+        except FAILURES:
             return sums
         for line in text.splitlines():
             name, _, value = line.rpartition(" ")
@@ -153,11 +150,12 @@ class RunningServer:
             if (status := self._process.poll()) is not None:
                 raise NoDataError(f"{self.command.name}: ended with {status}: {self._last_words()}")
             try:
-                with urllib.request.urlopen(f"{self.url}/v1/models", timeout=5) as answer:
-                    if answer.status == 200:
+                with answered(self._address, "GET", "/v1/models", timeout_s=5.0) as answer:
+                    if is_success(answer):
                         return
-            except (OSError, urllib.error.URLError):
-                time.sleep(POLL_SECONDS)
+            except FAILURES:
+                pass
+            time.sleep(POLL_SECONDS)
         raise NoDataError(
             f"{self.command.name}: expected an answer within {self._limit_s:g} s, got none: "
             f"{self._last_words()}"
@@ -181,9 +179,3 @@ class RunningServer:
             except subprocess.TimeoutExpired:
                 continue
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

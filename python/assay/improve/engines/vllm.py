@@ -37,7 +37,7 @@ def open_vllm(
             f"engine vllm: expected the program {program}, got none",
             "pip install vllm; or --engine URL --restart 'vllm serve MODEL {settings}'",
         )
-    port = _free_port()
+    port = free_port()
     words = [program, "serve", model, "--host", "127.0.0.1", "--port", str(port)]
     if has_no_weights(model):
         words += ["--load-format", "dummy"]
@@ -60,7 +60,8 @@ def has_no_weights(model: str) -> bool:
     return not any(file.suffix in WEIGHTS for file in path.iterdir())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

@@ -2,7 +2,7 @@
 
 use super::tile::{TILE_K, TileB, TileC, TileOperands};
 use crate::simd::avx512::Avx512;
-use crate::simd::kernel::Kernel;
+use crate::simd::vector::Kernel;
 use crate::simd::vector::LANES;
 use std::arch::asm;
 use std::arch::x86_64::*;

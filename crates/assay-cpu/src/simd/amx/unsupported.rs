@@ -1,7 +1,7 @@
 //! AMX where kernels are not compiled for it: no value of these types exists.
 
 use super::tile::{TILE_K, TileC, TileOperands};
-use crate::simd::kernel::Kernel;
+use crate::simd::vector::Kernel;
 use crate::simd::vector::LANES;
 
 /// Uninhabited: no level has AMX.
