@@ -56,8 +56,7 @@ def _text(data: Mapping[str, Any], canvas: Canvas) -> Iterator[Line]:
 def _row(point: Mapping[str, Any], floors: Mapping[str, float]) -> list[Any]:
     figures = point["figures"]
     is_saturated = point["load"] == "saturated"
-    prefix = "steady_" if is_saturated else ""
-    rate = figures.get(f"{prefix}request_throughput")
+    rate = figures.get("request_throughput")
     floor_s = floors.get(point["scenario"])
     share = rate * floor_s if is_saturated and rate and floor_s else None
 
@@ -69,8 +68,8 @@ def _row(point: Mapping[str, Any], floors: Mapping[str, float]) -> list[Any]:
         (point["scenario"], styles.NAME),
         point["load"],
         point["server"],
-        shown(f"{prefix}request_throughput", ".2f"),
-        shown(f"{prefix}output_throughput"),
+        shown("request_throughput", ".2f"),
+        shown("output_throughput"),
         shown("request_goodput", ".2f"),
         *(shown(f"{level}_ttft_ms") for level in ("p50", "p99")),
         *(shown(f"{level}_tpot_ms", ".1f") for level in ("p50", "p99")),

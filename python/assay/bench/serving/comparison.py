@@ -86,18 +86,19 @@ class ServingComparison(Answer):
         }
 
     def summary(self) -> list[dict[str, Any]]:
-        """Saturated throughput of each server, and its share of the floor."""
+        """Saturated throughput of each server over the whole window, filling and emptying included, and
+        its share of the floor."""
         rows = []
         for point in self.points:
             if point.load != "saturated":
                 continue
-            rate = point.figures.get("steady_request_throughput")
+            rate = point.figures.get("request_throughput")
             floor_s = self.floors_s.get(point.scenario)
             rows.append(
                 {
                     "scenario": point.scenario,
                     "server": point.server,
-                    "output_throughput": point.figures.get("steady_output_throughput"),
+                    "output_throughput": point.figures.get("output_throughput"),
                     "share_of_floor": None if not rate or not floor_s else rate * floor_s,
                     "idle_share": point.figures.get("idle_share"),
                 }
@@ -179,7 +180,7 @@ def _windows(
     first = next(
         (one for one in points if (one.scenario, one.load) == (scenario.name, "saturated")), own
     )
-    rate = first.figures.get("steady_request_throughput") or first.figures["request_throughput"]
+    rate = first.figures["request_throughput"]
     for number, share in enumerate(RATES, 1):
         progress(f"{name}: {scenario.name} at {share:.0%} of {rate:.3g} requests/s")
         yield at_rate(server, scenario, count, requests, seed + number, share * rate, share)

@@ -96,7 +96,7 @@ def _reduced(
     notes: tuple[str, ...],
 ) -> Point:
     figures = {name: window.figures[name] for name in FIGURES if name in window.figures}
-    figures |= steady(window.records) | steps
+    figures |= steps
     certain = intervals(window.records, window.seconds)
     return Point(
         server.command.name,
@@ -110,27 +110,6 @@ def _reduced(
         window.client_cpu_share,
         (*notes, *_unequal(scenario, window.records)),
     )
-
-
-def steady(records: Sequence[RequestRecord]) -> dict[str, float]:
-    """Rates between the ends of the first and the last fifth of the requests.
-
-    A server fills at the beginning of a window and empties at its end; neither is saturation.
-
-    >>> records = [RequestRecord(n, 0.0, 0.1, float(n), 8, 4) for n in range(11)]
-    >>> steady(records)["steady_output_throughput"]
-    4.0
-    """
-    done = sorted((one.end_s, one.output_tokens) for one in records if one.error is None)
-    first, last = len(done) // 5, len(done) - 1 - len(done) // 5
-    seconds = done[last][0] - done[first][0] if last > first else 0.0
-    if seconds <= 0.0:
-        return {}
-    inside = done[first + 1 : last + 1]
-    return {
-        "steady_request_throughput": len(inside) / seconds,
-        "steady_output_throughput": sum(tokens for _, tokens in inside) / seconds,
-    }
 
 
 def _steps(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
