@@ -86,8 +86,7 @@ class ServingComparison(Answer):
         }
 
     def summary(self) -> list[dict[str, Any]]:
-        """Saturated throughput of each server over the whole window, filling and emptying included, and
-        its share of the floor."""
+        """Saturated throughput over whole windows, filling and emptying included, and its floor."""
         rows = []
         for point in self.points:
             if point.load != "saturated":
