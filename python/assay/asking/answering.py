@@ -15,11 +15,11 @@ from assay.asking.comparing import (
     best_accelerator,
     compare,
     driver,
-    driver_words,
+    is_driver,
     what_if,
 )
-from assay.asking.intents.intent import Intent, applies
-from assay.asking.intents.table import INTENTS, by_name
+from assay.asking.intents.intent import Intent
+from assay.asking.intents.table import INTENTS, applies, by_name, has_cue
 from assay.asking.names import near, title
 from assay.asking.outcome import Outcome
 from assay.asking.reading import COMMON, EXPLAINING, FILLER, Mention, Reading, read
@@ -49,7 +49,7 @@ _COMPARING_WORDS: Final = word_set(
     prefer higher highest lower lowest more less ahead wins win winner dearer slower country or instead card
     one"""
 )
-_COMPOUND: Final = re.compile(r"[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
+_COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
 _PER_GPU: Final = ("throughput", "ttft", "tpot", "latency", "capacity")
 """Intents whose figures compare only on the same number of GPUs."""
@@ -269,13 +269,10 @@ def _unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: bo
         known |= _ELECTRICITY_WORDS
     if changes:
         known |= _CHANGE_WORDS
-        driven = re.compile(driver_words())
     left += [
         word
         for word in reading.words()
-        if word not in known
-        and not intent.cue.search(word)
-        and not (changes and driven.search(word))
+        if word not in known and not has_cue(intent, word) and not (changes and is_driver(word))
     ]
     return list(dict.fromkeys(left))
 
@@ -342,7 +339,7 @@ def _nearest_intent(reading: Reading) -> str:
     """The command of an intent whose words the question has, whatever else it lacks."""
     workload = _workload(reading)
     for intent in INTENTS:
-        if intent.workload in ("", workload) and intent.answer and intent.cue.search(reading.rest):
+        if intent.workload in ("", workload) and intent.answer and has_cue(intent, reading.rest):
             return _filled(intent.nearest, reading, workload)
     return ""
 

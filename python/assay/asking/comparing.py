@@ -38,6 +38,7 @@ _DRIVERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("pue", r"\bpue\b", "thermal.dc.pue"),
 )  # fmt: skip
 """What a change may be of: the slot, the words for it, and the variable that has its base."""
+_DRIVER_WORDS: Final = {slot: re.compile(words) for slot, words, _ in _DRIVERS}
 _UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
 """Base units in the slot's unit: a kWh in joules, an hour in seconds."""
 
@@ -151,17 +152,17 @@ def _best(
 def driver(reading: Reading) -> tuple[str, str] | None:
     """The slot and the variable that a change of the question is about."""
     given = [slot for slot, _, _ in _DRIVERS if slot in reading.slots]
-    for slot, words, variable in _DRIVERS:
-        if slot in given or (not given and re.search(words, reading.text)):
+    for slot, _, variable in _DRIVERS:
+        if slot in given or (not given and _DRIVER_WORDS[slot].search(reading.text)):
             return slot, variable
     if "factor" in reading.slots and "accelerator" in reading.slots:
         return "gpu_price", "econ.gpu.price"
     return None
 
 
-def driver_words() -> str:
-    """The words for what may change, as an expression."""
-    return "|".join(words for _, words, _ in _DRIVERS)
+def is_driver(word: str) -> bool:
+    """Whether a word is of what may change."""
+    return any(_DRIVER_WORDS[slot].search(word) for slot in _DRIVER_WORDS)
 
 
 def what_if(reading: Reading, answer: Answer) -> Outcome:

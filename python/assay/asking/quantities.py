@@ -118,6 +118,7 @@ def _text(match: re.Match[str]) -> str:
 
 _UP = r"(?:rises?|rose|increases?|goes? up|go up|went up|up|grows?|climbs?|\+|plus|jumps?|surges?)"
 _DOWN = r"(?:falls?|drops?|decreases?|goes? down|go down|down|-|minus|sinks?|shrinks?|cut)"
+_FALLS: Final = re.compile(_DOWN + r"|cheaper|lower|less")
 
 
 def _factor(match: re.Match[str]) -> float:
@@ -129,7 +130,7 @@ def _factor(match: re.Match[str]) -> float:
     if re.search(r"hal[fv]", text):
         return 0.5
     share = _number(match) / 100
-    down = re.search(_DOWN + r"|cheaper|lower|less", text)
+    down = _FALLS.search(text)
     return 1 - share if down else 1 + share
 
 

@@ -17,7 +17,7 @@ _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*x\s*(?=[a-z])")
 _POSSESSIVE: Final = re.compile(r"'s?\b|'")
 _TOKEN: Final = re.compile(r"[a-z0-9]+(?:\.[0-9]+[a-z0-9]*)*")
-_WORD: Final = re.compile(r"[a-z0-9$%](?:[a-z0-9.,$%]*[a-z0-9%])?")
+_WORD: Final = re.compile(r"(?<!\$)\$*[a-z0-9%]+(?:[.,$]+[a-z0-9%]+)*|\$")
 MASKS: Final = {
     slot: chr(0xE000 + place)
     for place, slot in enumerate(

@@ -7,7 +7,6 @@ not use is a reason for refusal. A new intent is one entry.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -23,8 +22,8 @@ class Intent:
     """A question that is understood."""
 
     name: str
-    cue: re.Pattern[str]
-    """Words that ask for it."""
+    cue: str
+    """Words that ask for it, as an expression; `table` has it compiled."""
     answer: Answer | None
     """What answers it; None where no equation does, for the reason in `nearest`."""
     slots: frozenset[str]
@@ -105,18 +104,7 @@ def intent(
 ) -> Intent:
     """An entry of a table; texts are split into their words."""
     return Intent(
-        name, re.compile("|".join(cue)), answer, frozenset(slots.split()), nearest, workload,
+        name, "|".join(cue), answer, frozenset(slots.split()), nearest, workload,
         frozenset(needs.split()), frozenset(lacks.split()), frozenset(words.split()),
         more_is_better,
     )  # fmt: skip
-
-
-def applies(asked: Intent, reading: Reading, workload: str) -> bool:
-    """Whether a question asks for an intent."""
-    if asked.workload not in ("", workload) or asked.lacks & reading.slots:
-        return False
-    for need in asked.needs:
-        slot, _, value = need.partition("=")
-        if slot not in reading.slots or (value and reading.values(slot) != [value]):
-            return False
-    return asked.cue.search(reading.rest) is not None

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from assay.asking.intents import energy, facts, gaps, latency, memory, money, training
 from assay.asking.intents.intent import Intent
+from assay.asking.reading import Reading
 
 INTENTS: Final = (
     *gaps.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS, *latency.INTENTS,
     *energy.INTENTS, *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
+
+_CUES: Final = {intent.cue: re.compile(intent.cue) for intent in INTENTS}
+
+
+def has_cue(asked: Intent, text: str) -> bool:
+    """Whether a text has words that ask for an intent."""
+    cue = asked.cue
+    return _CUES[cue].search(text) is not None
+
+
+def applies(asked: Intent, reading: Reading, workload: str) -> bool:
+    """Whether a question asks for an intent."""
+    if asked.workload not in ("", workload) or asked.lacks & reading.slots:
+        return False
+    for need in asked.needs:
+        slot, _, value = need.partition("=")
+        if slot not in reading.slots or (value and reading.values(slot) != [value]):
+            return False
+    return has_cue(asked, reading.rest)
 
 
 def by_name(name: str, workload: str) -> Intent:
