@@ -26,10 +26,14 @@ class StepTimes(NamedTuple):
 
 
 class StepClock:
-    """Events around the steps of one engine; nothing on devices that compute as they are called."""
+    """Events around the steps of one engine; nothing on devices that compute as they are called.
+
+    Nor on the stream of a task, where whatever is queued waits for a grant: the scheduler measures
+    what models that share a device use.
+    """
 
     def __init__(self, device: Device) -> None:
-        """Record on the current stream of the device."""
+        """Record on the default stream of the device."""
         self._device = device
         self._measures = device.capabilities.is_gpu
         self._begin: Event | None = None
@@ -39,13 +43,14 @@ class StepClock:
 
     def begin(self) -> None:
         """A step is about to be queued."""
-        if self._measures:
-            self._begin = self._device.current_stream().record()
+        stream = self._device.current_stream()
+        is_timed = self._measures and stream is self._device.default_stream
+        self._begin = stream.record() if is_timed else None
 
     def end(self, *, follows: bool) -> None:
         """It is queued; `follows` says that requests were under way before it."""
         if self._begin is not None:
-            end = self._device.current_stream().record()
+            end = self._device.default_stream.record()
             self._ended.append((self._begin, end, follows))
 
     def read(self) -> StepTimes:
