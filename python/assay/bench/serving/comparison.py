@@ -72,12 +72,12 @@ class ServingComparison(Answer):
             "versions": self.versions,
             "servers": [
                 {
-                    "name": one.name,
-                    "command": one.command,
-                    "start_s": one.start_s,
-                    "notes": one.notes,
+                    "name": server.name,
+                    "command": server.command,
+                    "start_s": server.start_s,
+                    "notes": server.notes,
                 }
-                for one in self.servers
+                for server in self.servers
             ],
             "floors_s": dict(self.floors_s),
             "summary": self.summary(),
@@ -177,7 +177,8 @@ def _windows(
         return
     # The first server that was measured sets the rates of all.
     first = next(
-        (one for one in points if (one.scenario, one.load) == (scenario.name, "saturated")), own
+        (point for point in points if (point.scenario, point.load) == (scenario.name, "saturated")),
+        own,
     )
     rate = first.figures["request_throughput"]
     for number, share in enumerate(RATES, 1):
@@ -222,7 +223,7 @@ def _floors(
             timeout=CEILINGS_SECONDS,
             check=True,
         )
-        values = {one["name"]: _figure(one) for one in json.loads(done.stdout)["figures"]}
+        values = {figure["name"]: _figure(figure) for figure in json.loads(done.stdout)["figures"]}
         ceilings = Ceilings(
             max(value for name, value in values.items() if name.startswith("matmul")) * 1e12,
             max(value for name, value in values.items() if name.startswith("read")) * 1e9,
@@ -230,7 +231,7 @@ def _floors(
         from assay.planner import model_spec
 
         spec = model_spec(source)
-        return {one.name: request_floor_s(spec, one, ceilings) for one in chosen}, []
+        return {scenario.name: request_floor_s(spec, scenario, ceilings) for scenario in chosen}, []
     except (subprocess.SubprocessError, AssayError, ValueError, KeyError) as error:
         return {}, [f"no floor: {type(error).__name__}: {error}"]
 

@@ -136,5 +136,7 @@ def _steps(before: dict[str, float], after: dict[str, float]) -> dict[str, float
 
 def _unequal(scenario: Scenario, records: Sequence[RequestRecord]) -> tuple[str, ...]:
     """A note where answers were shorter than asked for: then the work was not equal."""
-    short = sum(one.error is None and one.output_tokens != scenario.output for one in records)
+    short = sum(
+        record.error is None and record.output_tokens != scenario.output for record in records
+    )
     return (f"{short} answers have another length than {scenario.output}",) if short else ()

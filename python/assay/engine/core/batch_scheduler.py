@@ -217,7 +217,7 @@ class BatchScheduler:
 
     def _schedule_waiting(self, scheduled: dict[str, ScheduledSequence], limit: int) -> None:
         """Start waiting requests while sequences, token budget and blocks last."""
-        budget = limit - sum(one.num_scheduled_tokens for one in scheduled.values())
+        budget = limit - sum(sequence.num_scheduled_tokens for sequence in scheduled.values())
         growing: int | None = None
         while self.waiting and budget > 0 and len(self.running) < self.max_batch:
             if growing is None:

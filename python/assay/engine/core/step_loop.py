@@ -143,7 +143,7 @@ def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | No
 
 def _pace(state: EngineState, step: InFlightStep) -> None:
     """Tell the pacer how long a step took."""
-    decoding = sum(one.num_scheduled_tokens == 1 for one in step.scheduled)
+    decoding = sum(sequence.num_scheduled_tokens == 1 for sequence in step.scheduled)
     state.scheduler.pacer.observe(
         decoding,
         step.totals.num_tokens - decoding,
@@ -171,8 +171,8 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
     # Penalties and masks follow from the sampled tokens; top logprobs are computed from logits that
     # the next step would overwrite.
     if not step.totals.is_plain:
-        params = (one.request.params for one in step.scheduled)
-        if any(one.penalized or one.biased for one in params):
+        every = (sequence.request.params for sequence in step.scheduled)
+        if any(params.penalized or params.biased for params in every):
             return False
         if _top_logprobs_counts(step.scheduled):
             return False

@@ -320,7 +320,7 @@ class ModelRunner:
         """Upload the inputs of a step; returns the program to launch."""
         num_tokens, num_samples = totals.num_tokens, totals.num_samples
         penalties = not totals.is_plain and any(
-            one.num_samples and one.request.params.penalized for one in scheduled
+            sequence.num_samples and sequence.request.params.penalized for sequence in scheduled
         )
         # Decode attention on a GPU sums in another order than prefill: a batch-invariant step uses
         # one kernel for both, so that a sequence does not depend on prefill in the same step.
