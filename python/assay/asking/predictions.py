@@ -10,8 +10,25 @@ from assay.asking.commands import SERVING, Result
 from assay.errors import InputError
 
 
+class _Prediction:
+    """What commands of the planner rest on."""
+
+    model: str
+    gpu: str
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """The model and the accelerator."""
+        return (f"models/{self.model}", f"accelerators/{self.gpu}")
+
+    @property
+    def assign(self) -> tuple[str, ...]:
+        """Nothing beyond its options."""
+        return ()
+
+
 @dataclass(frozen=True)
-class PredictLoad:
+class PredictLoad(_Prediction):
     """`assay predict-load`: latencies at an arrival rate."""
 
     model: str
@@ -34,16 +51,6 @@ class PredictLoad:
                 f"{value:g}" if isinstance(value, float) else str(value),
             ]
         return shlex.join(words)
-
-    @property
-    def includes(self) -> tuple[str, ...]:
-        """The model and the accelerator."""
-        return (f"models/{self.model}", f"accelerators/{self.gpu}")
-
-    @property
-    def assign(self) -> tuple[str, ...]:
-        """Nothing beyond its options."""
-        return ()
 
     def rows(self) -> Any:
         """The prediction, a row for each rate that the server keeps up with."""
@@ -96,7 +103,7 @@ _LOAD_FIGURES: Final = {
 
 
 @dataclass(frozen=True)
-class Predict:
+class Predict(_Prediction):
     """`assay predict`: one step, operation by operation; its figure is what bounds most of it."""
 
     model: str
@@ -112,16 +119,6 @@ class Predict:
         for name, value in self.options:
             words += [f"--{names.get(name, name).replace('_', '-')}", str(value)]
         return shlex.join(words)
-
-    @property
-    def includes(self) -> tuple[str, ...]:
-        """The model and the accelerator."""
-        return (f"models/{self.model}", f"accelerators/{self.gpu}")
-
-    @property
-    def assign(self) -> tuple[str, ...]:
-        """Nothing beyond its options."""
-        return ()
 
     def run(self) -> Result:
         """Predict the step, and sum its time by what bounds it."""
