@@ -229,6 +229,32 @@ fn spans_stay_exact_over_many_seconds() {
 }
 
 #[test]
+fn flush_waits_until_work_is_issued_and_not_until_it_is_done() {
+    let world = world(options(2, 8, Timing::Off));
+    let stream = world.stream();
+    for name in ["a", "b", "c", "d", "e"] {
+        world.submit(world.delay(name, stream, 1_000_000));
+    }
+    assert_eq!(world.controller.flush(stream), Ok(()));
+    let usage = world.controller.usage(stream).expect("known");
+    assert_eq!(usage.waiting, 0);
+    assert!(usage.in_flight > 0);
+    assert!(world.device.clock().now_ns() < 5_000_000);
+    assert_eq!(world.controller.synchronize(stream), Ok(()));
+}
+
+#[test]
+fn work_before_a_flush_is_waited_for_without_what_comes_after_it() {
+    let world = world(options(64, 8, Timing::Off));
+    let stream = world.stream();
+    let before = world.submit(world.delay("before", stream, 1_000_000));
+    assert_eq!(world.controller.flush(stream), Ok(()));
+    world.submit(world.delay("after", stream, 1_000_000_000));
+    assert_eq!(world.controller.wait(before), Ok(()));
+    assert!(world.device.clock().now_ns() < 1_000_000_000);
+}
+
+#[test]
 fn full_stream_queues_work_and_full_queue_refuses_it() {
     let world = world(options(2, 3, Timing::Full));
     let stream = world.stream();

@@ -67,16 +67,6 @@ impl PyStream {
             ))),
         }
     }
-
-    /// Submits everything queued so far to the device, so that an event covers it.
-    fn flush(&self) -> PyResult<()> {
-        let dispatch = &self.runtime.dispatch;
-        let usage = dispatch.usage(self.id).map_err(|error| errors::dispatch(&error))?;
-        match usage.waiting {
-            0 => Ok(()),
-            _ => dispatch.synchronize(self.id).map_err(|error| errors::dispatch(&error)),
-        }
-    }
 }
 
 #[pymethods]
@@ -135,7 +125,9 @@ impl PyStream {
             refuse_reentry("record")?;
             capture::refuse(&self.runtime, "record", "an event")?;
             py.detach(|| {
-                self.flush()?;
+                let dispatch = &self.runtime.dispatch;
+                // An event covers only what the device has been given.
+                dispatch.flush(self.id).map_err(|error| errors::dispatch(&error))?;
                 let backend = &self.runtime.backend;
                 let id = backend.create_event().map_err(|error| errors::backend(&error))?;
                 let event = PyEvent { runtime: Arc::clone(&self.runtime), id };

@@ -146,6 +146,11 @@ impl DispatchController {
         self.shared.synchronize(stream)
     }
 
+    /// Blocks until everything submitted to the stream so far is issued to the device.
+    pub fn flush(&self, stream: StreamId) -> Result<()> {
+        self.shared.flush(stream)
+    }
+
     /// Issues waiting work and retires completed work of every stream.
     pub fn poll(&self) -> Result<()> {
         self.shared.poll()

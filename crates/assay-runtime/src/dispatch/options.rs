@@ -15,7 +15,8 @@ pub enum Timing {
 /// Options of a [`DispatchController`](super::DispatchController).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DispatchOptions {
-    /// Operations that may be in flight on one stream.
+    /// Operations that may be in flight on one stream: two steps of a model that are not captured fit,
+    /// so that the host is done with one while the device computes the other.
     pub in_flight: usize,
     /// Operations that may wait for one stream; more are refused.
     pub waiting: usize,
@@ -28,7 +29,7 @@ pub(super) const EVENT_INTERVAL: u32 = 64;
 
 impl Default for DispatchOptions {
     fn default() -> Self {
-        DispatchOptions { in_flight: 256, waiting: 4_096, timing: Timing::Full }
+        DispatchOptions { in_flight: 512, waiting: 4_096, timing: Timing::Full }
     }
 }
 

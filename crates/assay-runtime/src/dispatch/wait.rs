@@ -134,6 +134,27 @@ impl Shared {
         self.wait_for_blocker(&queue, blocked)
     }
 
+    /// Blocks until everything submitted to the stream so far is issued, with an event behind it.
+    ///
+    /// Whoever waits for that work then waits for nothing that is submitted later.
+    pub(super) fn flush(&self, stream: StreamId) -> Result<(), DispatchError> {
+        let queue = self.queue(stream)?;
+        let next_sequence = lock(&queue.state)?.next_sequence;
+        loop {
+            let blocked = self.progress(&queue)?;
+            let mut state = lock(&queue.state)?;
+            state.check_usable()?;
+            if state.waiting.front().is_none_or(|work| work.sequence >= next_sequence) {
+                if state.capture.is_none() {
+                    state.ensure_end_event(&self.context, stream);
+                }
+                return Ok(());
+            }
+            drop(state);
+            self.wait_for_blocker(&queue, blocked)?;
+        }
+    }
+
     /// Blocks until everything submitted to the stream so far has finished or failed.
     pub(super) fn drain(&self, stream: StreamId) -> Result<(), DispatchError> {
         let queue = self.queue(stream)?;
