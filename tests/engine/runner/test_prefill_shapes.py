@@ -1,4 +1,4 @@
-"""Steps of prefill and decode on a GPU: few shapes, and no graph for large ones."""
+"""Steps of prefill and decode on a GPU: few shapes, and graphs of large ones that recur."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def like_a_gpu(monkeypatch):
 
 
 @cpu_only
-def test_few_shapes_without_graphs_change_no_token(like_a_gpu):
+def test_few_shapes_change_no_token(like_a_gpu):
     files = fixture_files("llama")
     knobs = {"overlap": "on", "token_budget": 100, "max_batch": 4, "captured_prefill": 16}
     with Engine.load(files, like_a_gpu, **knobs) as engine:
@@ -34,6 +34,7 @@ def test_few_shapes_without_graphs_change_no_token(like_a_gpu):
         mixed = {key[0]: program for key, program in programs.items() if not key[0].decode_only}
         large = [shape for shape in mixed if shape.num_tokens > 16]
         assert large
+        # None came twice for the same buffers.
         assert not any(mixed[shape].graphs for shape in large)
         assert all(shape.num_tokens in (64, 104) for shape in large)
         assert {shape.num_seqs for shape in mixed} <= {1, 2, 4}
@@ -41,6 +42,21 @@ def test_few_shapes_without_graphs_change_no_token(like_a_gpu):
         assert engine.statistics()["device_ns"] > 0
     with fixture_engine("llama", overlap="on") as engine:
         assert [one.token_ids for one in engine.generate(PROMPTS, GREEDY)] == padded
+
+
+@cpu_only
+def test_large_steps_are_graphs_from_their_second_time_on(like_a_gpu):
+    files = fixture_files("llama")
+    knobs = {"overlap": "on", "token_budget": 64, "max_batch": 8, "captured_prefill": 16}
+    prompts = [[(7 * first + token) % 96 for token in range(90)] for first in range(12)]
+    with Engine.load(files, like_a_gpu, **knobs) as engine:
+        replayed = [one.token_ids for one in engine.generate(prompts, GREEDY)]
+        programs = engine._state.runner._graphs._programs.items()
+        large = [program for key, program in programs if key[0].num_tokens == 64]
+        assert any(program.uses > 2 for program in large)
+        assert all(bool(program.graphs) == (program.uses >= 2) for program in large)
+    with Engine.load(files, like_a_gpu, **knobs, graph_buckets=0) as engine:
+        assert [one.token_ids for one in engine.generate(prompts, GREEDY)] == replayed
 
 
 def test_warming_up_captures_every_decode_size_for_both_buffers():

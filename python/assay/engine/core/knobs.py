@@ -157,7 +157,8 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "captured_prefill",
-            "tokens of a step with prefill up to which a GPU replays a graph; more are queued one by one",
+            "tokens of a step with prefill up to which a GPU captures a graph at once; larger steps are "
+            "captured where their shape recurs",
             DEFAULT_CAPTURED_PREFILL,
             0,
             MAX_TOKEN_BUDGET,

@@ -17,8 +17,12 @@ MAX_PROGRAMS = 1024
 """Step programs that are kept; the least recently used one is dropped first."""
 
 DEFAULT_CAPTURED_PREFILL = 128
-"""Tokens of a step with prefill up to which a GPU replays a graph. A larger one computes longer than
-its operations take to queue, behind the step before it; its shape is hardly ever the same twice."""
+"""Tokens of a step with prefill up to which a GPU captures a graph at once. A larger one computes longer
+than its operations take to queue, behind the step before it: it becomes a graph where its shape recurs,
+as those of a server at its token budget do."""
+
+RECURRING = 2
+"""Steps of a shape from which on a graph is worth its capture, which takes as long as to queue two."""
 
 PREFILL_TOKENS_MULTIPLE = 64
 """What the tokens of a step are padded to where no graph is captured: rows of a tile of a GEMM."""
@@ -71,6 +75,10 @@ class StepProgram:
     """None before capture, and where capture failed or is disabled."""
     parts: tuple[Graph, ...] = ()
     """What is launched in place of the graph, one after the other, where a step is split."""
+    uses: int = 0
+    """Steps that it was asked for."""
+    was_refused: bool = False
+    """Whether the device could not capture it."""
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -134,27 +142,33 @@ class GraphCache:
         *,
         captures: bool = True,
     ) -> StepProgram:
-        """The program of a step shape, captured if it can be and is to be."""
+        """The program of a step shape, captured if it can be and is to be, or recurs."""
         key = (shape, buffer_index, self._traced, self._delays is not None)
         program = self._programs.get(key)
-        if program is not None:
+        if program is None:
+            program = self._programs[key] = StepProgram(InputLayout(shape), make_buffers())
+            if len(self._programs) > MAX_PROGRAMS:
+                _, oldest = self._programs.popitem(last=False)
+                oldest.close()
+        else:
             self._programs.move_to_end(key)
-            return program
-        program = StepProgram(InputLayout(shape), make_buffers())
-        if self._captures and captures:
-            try:
-                if self._parts > 1 and not self._traced and self._delays is None:
-                    self._capture_parts(program)
-                else:
-                    self.capture(program)
-                    self._inject(program)
-            except DeviceError as error:
-                self._degradations.note(f"{_label(shape)} runs without a graph", error.message)
-        self._programs[key] = program
-        if len(self._programs) > MAX_PROGRAMS:
-            _, oldest = self._programs.popitem(last=False)
-            oldest.close()
+        program.uses += 1
+        is_due = self._captures and (captures or program.uses >= RECURRING)
+        if is_due and not program.graphs and not program.was_refused:
+            self._try_capture(program)
         return program
+
+    def _try_capture(self, program: StepProgram) -> None:
+        try:
+            if self._parts > 1 and not self._traced and self._delays is None:
+                self._capture_parts(program)
+            else:
+                self.capture(program)
+                self._inject(program)
+        except DeviceError as error:
+            program.was_refused = True
+            label = _label(program.buffers.shape)
+            self._degradations.note(f"{label} runs without a graph", error.message)
 
     def capture(self, program: StepProgram) -> Graph:
         """The graph of a program; capturing runs no kernel."""

@@ -93,7 +93,8 @@ class ModelRunner:
 
         `graph_buckets` is how many capture sizes there are between a power of two and the next;
         with 0, operations are queued one by one, and on a GPU those of steps with prefill of more
-        than `captured_prefill` tokens are. A step is launched as `graphs_per_step` graphs.
+        than `captured_prefill` tokens are until their shape recurs. A step is launched as
+        `graphs_per_step` graphs.
         """
         self.model = model
         self.device = device
