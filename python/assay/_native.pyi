@@ -53,6 +53,7 @@ __all__ = [
     "cuda_probe",
     "cuda_sources",
     "cuda_time_launches",
+    "cuda_tune_gemms",
     "dequantize_weights",
     "dlpack_export",
     "dlpack_import",
@@ -483,6 +484,9 @@ def cuda_compile(
 
 def cuda_time_launches(context: Context, launches: int) -> int:
     """Host nanoseconds for `launches` bare driver launches of an empty kernel."""
+
+def cuda_tune_gemms(context: Context, tunes: bool) -> None:
+    """Turn the timing of GEMMs of many rows on or off, for problems that have not run yet."""
 
 def cuda_attention_limits() -> tuple[list[int], int]:
     """Head sizes that attention kernels are instantiated for, and the divisor of block sizes."""

@@ -160,6 +160,23 @@ def test_linear_gives_single_precision_and_in_place_residuals(device: Device) ->
 
 
 @pytest.mark.parametrize("kind", ["bf16", "f32"])
+def test_timing_algorithms_changes_no_result(device: Device, kind: str) -> None:
+    rows, inputs, outputs = 640, 512, 768
+    x, x_values = upload(device, random(rows, inputs), kind)
+    weights, w_values = upload(device, random(outputs, inputs, scale=0.05), kind)
+    numbers = [rows, inputs, outputs, 0, 0, 0.0]
+    for _ in range(2):
+        # The residual is added once, although several algorithms were timed.
+        stream, values = upload(device, random(rows, outputs), kind)
+        out = poisoned(device, (rows, outputs), kind)
+        with device.tuning_gemms():
+            operate(device, "linear", [x, weights, None, None, stream, stream], numbers)
+            operate(device, "linear", [x, weights, None, None, None, out], numbers)
+        close(stream, x_values @ w_values.T + values, kind)
+        close(out, x_values @ w_values.T, kind)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmul(device: Device, kind: str, transposed: bool) -> None:
     a, a_values = upload(device, random(3, 65, 40), kind)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from assay import paths
@@ -14,6 +15,7 @@ from assay._native import (
     NativeKernel,
     NativeStream,
     cuda_time_launches,
+    cuda_tune_gemms,
 )
 from assay.errors import InputError, UnknownNameError
 from assay.lazy_import import LazyModule
@@ -363,6 +365,21 @@ class Device(ContextStack):
     def time_bare_launches(self, launches: int) -> float:
         """Nanoseconds that the driver takes for this many launches of an empty kernel."""
         return cuda_time_launches(self._context, launches)
+
+    @contextlib.contextmanager
+    def tuning_gemms(self) -> Iterator[None]:
+        """Inside, a GPU times cuBLASLt's algorithms for each GEMM of many rows that is new to it.
+
+        The fastest one serves that problem from then on. Nothing happens on other devices.
+        """
+        if not self.capabilities.is_gpu:
+            yield
+            return
+        cuda_tune_gemms(self._context, True)
+        try:
+            yield
+        finally:
+            cuda_tune_gemms(self._context, False)
 
     def tenant(self, name: str, limit: int) -> Tenant:
         """Create a tenant that may allocate at most `limit` bytes of the pool."""

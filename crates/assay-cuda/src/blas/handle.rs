@@ -8,16 +8,26 @@ use crate::library::CublasLt;
 use assay_runtime::backend::{DevicePointer, Result};
 use cudarc::cublaslt::sys::cublasLtHandle_t;
 use cudarc::driver::sys::CUstream;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Algorithms that are timed where a plan is tuned.
+const TUNED_CANDIDATES: usize = 8;
+/// How much faster than the heuristic's choice an algorithm has to be: less is within the noise, and
+/// would differ from start to start.
+const WORTHWHILE: f64 = 0.99;
+
+type Plans = HashMap<GemmProblem, std::result::Result<Arc<Plan>, String>>;
 
 /// cuBLASLt for one device. The caller has made the device's context current.
 pub(crate) struct BlasHandle {
     functions: &'static CublasLt,
     handle: cublasLtHandle_t,
     /// Plans by problem; unsupported problems with the library's error.
-    plans: Mutex<HashMap<GemmProblem, std::result::Result<Arc<Plan>, String>>>,
+    plans: Mutex<Plans>,
+    /// Problems whose algorithm was chosen by time.
+    tuned: Mutex<HashSet<GemmProblem>>,
 }
 
 // SAFETY: the handle may be used from several threads at once.
@@ -33,7 +43,12 @@ impl BlasHandle {
         // SAFETY: stores one handle.
         let status = unsafe { (found.functions.cublasLtCreate)(&raw mut handle) };
         match status {
-            0 => Ok(BlasHandle { functions: &found.functions, handle, plans: Mutex::default() }),
+            0 => Ok(BlasHandle {
+                functions: &found.functions,
+                handle,
+                plans: Mutex::default(),
+                tuned: Mutex::default(),
+            }),
             status => Err(refused(format!("cuBLASLt did not start: status {status}"))),
         }
     }
@@ -50,6 +65,46 @@ impl BlasHandle {
         plan.run(self.handle, pointers, workspace, stream)
     }
 
+    /// Whether the algorithm of this problem was chosen by time.
+    pub fn is_tuned(&self, problem: &GemmProblem) -> bool {
+        self.tuned.lock().unwrap_or_else(PoisonError::into_inner).contains(problem)
+    }
+
+    /// Times the algorithms of a problem and keeps the fastest.
+    ///
+    /// `time_ns` gets a function that queues the GEMM, and returns how long it took.
+    pub fn tune(
+        &self,
+        problem: &GemmProblem,
+        pointers: &GemmPointers,
+        workspace: DevicePointer,
+        stream: CUstream,
+        mut time_ns: impl FnMut(&dyn Fn() -> Result<()>) -> Result<u64>,
+    ) -> Result<()> {
+        let mut plan =
+            Plan::new(self.functions, self.handle, problem, pointers.scales, TUNED_CANDIDATES)?;
+        let mut fastest: Option<(usize, u64)> = None;
+        for index in 0..plan.candidates() {
+            let run = || plan.run_algorithm(index, self.handle, pointers, workspace, stream);
+            // The library may refuse what its heuristic proposed.
+            let Ok(elapsed_ns) = time_ns(&run) else { continue };
+            let limit = match fastest {
+                // Index 0 is the heuristic's choice.
+                Some((0, best)) => (best as f64 * WORTHWHILE) as u64,
+                Some((_, best)) => best,
+                None => u64::MAX,
+            };
+            if elapsed_ns < limit {
+                fastest = Some((index, elapsed_ns));
+            }
+        }
+        plan.choose(fastest.map_or(0, |(index, _)| index));
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.insert(*problem, Ok(Arc::new(plan)));
+        self.tuned.lock().unwrap_or_else(PoisonError::into_inner).insert(*problem);
+        Ok(())
+    }
+
     /// Whether the library supports this problem.
     pub fn supports_gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> bool {
         self.plan(problem, pointers).is_ok()
@@ -58,7 +113,7 @@ impl BlasHandle {
     fn plan(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<Arc<Plan>> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plans.entry(*problem).or_insert_with(|| {
-            let plan = Plan::new(self.functions, self.handle, problem, pointers.scales);
+            let plan = Plan::new(self.functions, self.handle, problem, pointers.scales, 1);
             plan.map(Arc::new).map_err(|error| error.to_string())
         });
         plan.clone().map_err(refused)

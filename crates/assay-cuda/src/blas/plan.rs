@@ -1,4 +1,4 @@
-//! A plan: the descriptors of a GEMM problem, and the algorithm that the heuristic chose.
+//! A plan: the descriptors of a GEMM problem, and its algorithm: the heuristic's first, or the fastest.
 //!
 //! Matrices are row-major and cuBLASLt is column-major: the row-major product a b is the column-major
 //! product of the transposed operands in reverse order, so b is passed first.
@@ -32,7 +32,10 @@ pub(super) struct Plan {
     a: MatrixLayout,
     b: MatrixLayout,
     out: MatrixLayout,
-    algorithm: cublasLtMatmulAlgo_t,
+    /// The best first, as the heuristic guesses.
+    algorithms: Vec<cublasLtMatmulAlgo_t>,
+    /// Index of the one that runs.
+    chosen: usize,
     has_bias: bool,
 }
 
@@ -76,6 +79,7 @@ impl Plan {
         handle: cublasLtHandle_t,
         problem: &GemmProblem,
         scales: Option<(DevicePointer, DevicePointer)>,
+        candidates: usize,
     ) -> Result<Self> {
         let compute = match (problem.a.element, problem.tf32) {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
@@ -102,8 +106,8 @@ impl Plan {
             a,
             b,
             out,
-            // SAFETY: plain numbers, filled in below.
-            algorithm: unsafe { std::mem::zeroed() },
+            algorithms: Vec::new(),
+            chosen: 0,
             has_bias: problem.bias.is_some(),
         };
         let op = |transposed| match transposed {
@@ -137,16 +141,27 @@ impl Plan {
             // The heuristic needs scale pointers for per-row scaling.
             set_scales(functions, description, scales)?;
         }
-        plan.algorithm = plan.choose_algorithm(handle, description, problem)?;
+        plan.algorithms = plan.find_algorithms(handle, description, problem, candidates)?;
         Ok(plan)
     }
 
-    fn choose_algorithm(
+    /// How many algorithms there are to choose from.
+    pub fn candidates(&self) -> usize {
+        self.algorithms.len()
+    }
+
+    /// Lets later calls run another algorithm.
+    pub fn choose(&mut self, index: usize) {
+        self.chosen = index.min(self.algorithms.len().saturating_sub(1));
+    }
+
+    fn find_algorithms(
         &self,
         handle: cublasLtHandle_t,
         description: cublasLtMatmulDesc_t,
         problem: &GemmProblem,
-    ) -> Result<cublasLtMatmulAlgo_t> {
+        candidates: usize,
+    ) -> Result<Vec<cublasLtMatmulAlgo_t>> {
         let functions = self.functions;
         let mut preference = ptr::null_mut();
         // SAFETY: stores one handle.
@@ -177,10 +192,12 @@ impl Plan {
             set = set.and_then(|()| prefer(*attribute, ptr::from_ref(bytes).cast(), 4));
         }
         // SAFETY: plain numbers, for which zero is valid.
-        let mut found: cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+        let blank: cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+        let mut results = vec![blank; candidates];
         let mut count = 0;
         let chosen = set.and_then(|()| {
-            // SAFETY: all handles are valid; stores at most one result, and the count.
+            // SAFETY: all handles are valid; stores at most as many results as there is room for, and
+            // the count.
             check("every algorithm", unsafe {
                 (functions.cublasLtMatmulAlgoGetHeuristic)(
                     handle,
@@ -190,8 +207,8 @@ impl Plan {
                     self.out.handle,
                     self.out.handle,
                     preference,
-                    1,
-                    &raw mut found,
+                    candidates as i32,
+                    results.as_mut_ptr(),
                     &raw mut count,
                 )
             })
@@ -199,14 +216,28 @@ impl Plan {
         // SAFETY: created above and not shared.
         let _ = unsafe { (functions.cublasLtMatmulPreferenceDestroy)(preference) };
         chosen?;
-        match count {
-            0 => Err(refused(format!("cuBLASLt has no algorithm for {problem:?}"))),
-            _ => Ok(found.algo),
+        let found = results.iter().take(usize::try_from(count).unwrap_or(0));
+        let algorithms: Vec<_> = found.map(|result| result.algo).collect();
+        match algorithms.is_empty() {
+            true => Err(refused(format!("cuBLASLt has no algorithm for {problem:?}"))),
+            false => Ok(algorithms),
         }
     }
 
     pub fn run(
         &self,
+        handle: cublasLtHandle_t,
+        pointers: &GemmPointers,
+        workspace: DevicePointer,
+        stream: CUstream,
+    ) -> Result<()> {
+        self.run_algorithm(self.chosen, handle, pointers, workspace, stream)
+    }
+
+    /// Runs one of the candidates.
+    pub fn run_algorithm(
+        &self,
+        index: usize,
         handle: cublasLtHandle_t,
         pointers: &GemmPointers,
         workspace: DevicePointer,
@@ -243,7 +274,7 @@ impl Plan {
                 self.out.handle,
                 pointers.out.0 as *mut c_void,
                 self.out.handle,
-                &raw const self.algorithm,
+                &raw const self.algorithms[index],
                 workspace.0 as *mut c_void,
                 WORKSPACE_BYTES as usize,
                 stream.cast(),

@@ -67,6 +67,7 @@ pub struct CudaDevice {
     pub(super) cache: Option<CubinCache>,
     pub(super) notices: Notices,
     pub(super) noted_fallback_gemm: AtomicBool,
+    pub(super) tune_gemms: AtomicBool,
     pub(super) default_stream: Arc<Stream>,
     /// The driver's least and most urgent priority.
     pub(super) priorities: (i32, i32),
@@ -134,6 +135,7 @@ impl CudaDevice {
             cache: options.cache_folder.map(CubinCache::new),
             notices: Notices::default(),
             noted_fallback_gemm: AtomicBool::new(false),
+            tune_gemms: AtomicBool::new(false),
             streams: RwLock::new(HashMap::from([(default_id, Arc::clone(&default_stream))])),
             default_stream,
             priorities: (least, most),
@@ -159,6 +161,16 @@ impl CudaDevice {
     /// Whether `f32` GEMMs may use TF32.
     pub fn allows_tf32(&self) -> bool {
         self.allow_tf32
+    }
+
+    /// Whether GEMMs of many rows are timed when they first run, and the fastest algorithm is kept.
+    pub fn tunes_gemms(&self) -> bool {
+        self.tune_gemms.load(Ordering::Relaxed)
+    }
+
+    /// Turns the timing of GEMMs on or off: it takes some milliseconds for each problem.
+    pub fn set_tunes_gemms(&self, tunes: bool) {
+        self.tune_gemms.store(tunes, Ordering::Relaxed);
     }
 
     /// The architecture that kernels are compiled for.

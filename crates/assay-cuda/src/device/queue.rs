@@ -1,10 +1,18 @@
 //! What an operation queues on its stream: kernels, GEMMs, fills and copies.
 
 use super::cuda_device::{CudaDevice, Queue};
+use super::driver_event::DriverEvent;
 use super::kernel::{Function, LaunchConfig};
 use crate::blas::{GemmPointers, GemmProblem};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
 use assay_runtime::trace::LaunchKind;
+
+/// Rows from which on the algorithm of a GEMM is worth timing: fewer are bound by reading weights.
+const TUNED_ROWS: u64 = 512;
+/// Runs of an algorithm that are timed together.
+const TIMED_GEMMS: u32 = 8;
+/// Bytes of an element of a result at most.
+const LARGEST_ELEMENT: u64 = 4;
 
 impl Queue<'_> {
     /// The device.
@@ -32,9 +40,49 @@ impl Queue<'_> {
         self.device.context.enter(Operation::Launch)?;
         let workspace = self.device.workspace(self.stream.id)?;
         let blas = self.device.blas()?;
+        if self.device.tunes_gemms()
+            && problem.rows >= TUNED_ROWS
+            && !blas.is_tuned(problem)
+            && self.stream.outside_capture(Operation::Launch).is_ok()
+        {
+            self.tune_gemm(problem, pointers, workspace)?;
+        }
         let before = self.device.captured_nodes(self.stream)?;
         blas.gemm(problem, pointers, workspace, self.stream.handle())?;
         self.device.trace_gemm(self.stream, before)
+    }
+
+    /// Chooses the algorithm of a problem by time, on these operands. The result goes elsewhere: where
+    /// it is added to what is there, only the call itself may do so.
+    fn tune_gemm(
+        &self,
+        problem: &GemmProblem,
+        pointers: &GemmPointers,
+        workspace: DevicePointer,
+    ) -> Result<()> {
+        let (device, operation) = (self.device, Operation::Launch);
+        let bytes = u64::from(problem.batch) * problem.rows * problem.columns * LARGEST_ELEMENT;
+        let Ok(out) = device.memory.allocate_device(bytes) else {
+            // Without room the heuristic's choice stays.
+            return Ok(());
+        };
+        let elsewhere = GemmPointers { out, ..*pointers };
+        let [begin, end] = [DriverEvent::new(&device.context)?, DriverEvent::new(&device.context)?];
+        let stream = self.stream.handle();
+        let tuned =
+            device.blas()?.tune(problem, &elsewhere, workspace, stream, |run: &dyn Fn() -> _| {
+                run()?;
+                self.stream.record(operation, &begin)?;
+                for _ in 0..TIMED_GEMMS {
+                    run()?;
+                }
+                self.stream.record(operation, &end)?;
+                self.stream.synchronize_event(operation, &end, &device.watchdog)?;
+                Ok(end.elapsed_ns(&begin)?.unwrap_or(u64::MAX))
+            });
+        self.stream.synchronize(operation, &device.watchdog)?;
+        device.memory.free_device(out, &[])?;
+        tuned
     }
 
     /// Whether cuBLASLt supports a problem.

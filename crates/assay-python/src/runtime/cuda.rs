@@ -336,3 +336,12 @@ pub(super) fn cuda_time_launches(
         Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     })
 }
+
+/// Turn the timing of GEMMs of many rows on or off, for problems that have not run yet.
+#[pyfunction]
+pub(super) fn cuda_tune_gemms(context: PyRef<'_, PyContext>, tunes: bool) -> PyResult<()> {
+    guarded("tune_gemms", || {
+        context.runtime().cuda_device("tune_gemms")?.set_tunes_gemms(tunes);
+        Ok(())
+    })
+}

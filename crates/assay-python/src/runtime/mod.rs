@@ -82,6 +82,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_attention_limits, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_packed_row_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_time_launches, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda::cuda_tune_gemms, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     module.add_function(wrap_pyfunction!(cuda_array::cuda_borrow, module)?)?;
