@@ -128,6 +128,43 @@ def test_kernels_keep_their_measured_times_at_the_rated_limit() -> None:
     assert 1.1 < times[0] / times[-1] < 2
 
 
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        ({"gpu__cycle_energy": 0.70 * 5.875e-7}, 12.449),  # the highest clock binds
+        ({"gpu__cycle_energy": 1.36 * 5.875e-7}, 15.117),
+        ({"gpu__power__leakage_reference": 60.0}, 14.269),
+        ({"gpu__coolant_temperature": 330.0}, 13.797),
+        ({"gpu__clock": 1.1 * 1.83e9}, 13.033),  # the same joules by cycle under the same limit
+    ],
+)
+def test_device_physics_moves_a_step_while_the_board_of_the_benchmarks_stays(
+    change: dict[str, float | str], seconds: float
+) -> None:
+    """Expected: steps with the clock of the benchmarks held at the 0.8944 of boost that the step had."""
+    assert training("training.step_time") == pytest.approx(13.73738035, rel=1e-9)
+    assert training("training.step_time", **change) == pytest.approx(seconds, rel=5e-3)
+    same = training("gpu.throttle_reference", **change)
+    assert same == pytest.approx(training("gpu.throttle_reference"), rel=2e-2)
+
+
+def test_step_and_cost_follow_the_energy_of_a_cycle() -> None:
+    targets = ["training.step_time", "econ.cost.per_token"]
+    low, high = (
+        answers(built_in.preset(TRAINING), targets, gpu__cycle_energy=share * 5.875e-7)
+        for share in (0.995, 1.005)
+    )
+    for below, above in zip(low, high, strict=True):
+        assert math.log(above / below) / math.log(1.005 / 0.995) == pytest.approx(0.293, rel=0.02)
+
+
+def test_what_the_board_of_the_benchmarks_is_moves_both_clocks_alike() -> None:
+    """Its energy is that of the scenario's board too, unless the scenario says otherwise."""
+    assert training("training.step_time", gpu__reference__cycle_energy=4e-7) == pytest.approx(
+        training("training.step_time"), rel=1e-9
+    )
+
+
 def test_a_clock_at_which_bandwidth_falls_is_named() -> None:
     """Measured: memory-bound kernels keep their time down to 0.71 of the clock, not at 0.45."""
     measured = json.loads((DATA / "h200_power.json").read_text())["kernels"]
@@ -193,14 +230,15 @@ def test_a_tpu_keeps_its_clock() -> None:
 H200: dict[str, float] = {
     "gpu.clock": 1.83e9, "gpu.memory.bandwidth": 4.8e12, "gpu.power.rated": 700.0,
     "gpu.power.idle": 75.0, "gpu.clock_ceiling": 1.082, "gpu.idle_activity": 0.0266,
-    "gpu.issue_activity": 0.117, "gpu.dense_use": 0.905, "gpu.cycle_energy": 5.875e-7,
-    "gpu.voltage_slope": 0.6144, "gpu.voltage_floor": 0.7292, "gpu.power.leakage_reference": 9.33,
-    "gpu.leakage_scale": 60.0, "gpu.thermal_resistance": 0.03696,
+    "gpu.issue_activity": 0.117, "gpu.dense_use": 0.905, "gpu.reference.cycle_energy": 5.875e-7,
+    "gpu.reference.voltage_slope": 0.6144, "gpu.reference.voltage_floor": 0.7292,
+    "gpu.reference.leakage_reference": 9.33, "gpu.reference.leakage_scale": 60.0,
+    "gpu.reference.thermal_resistance": 0.03696, "gpu.reference.clock": 1.83e9,
     "gpu.temperature_limit": 360.0, "hbm.access_energy": 6.397e-11,
 }  # fmt: skip
 LOOP = Registry.from_scopes([hbm.scope, gpu.scope])
 OWN = ["gpu.work.tensor_use", "gpu.work.memory_use", "gpu.work.clock_share", "gpu.power.limit",
-       "gpu.coolant_temperature"]  # fmt: skip
+       "gpu.coolant_temperature", "gpu.reference.coolant_temperature"]  # fmt: skip
 COMPILED = LOOP.compile(
     inputs=[*H200, *OWN], outputs=["gpu.throttle_reference", "gpu.throttle", "gpu.power.busy"]
 )
@@ -248,7 +286,7 @@ def clock_under(limit: float, reference: float | None, *work: float) -> float:
 @example(0.7, 0.05, 1.0, 300.0, 312.0)
 @example(0.0, 0.0, 0.0, 700.0, 300.0)
 def test_loop_by_bisection(u: float, m: float, c: float, limit: float, coolant: float) -> None:
-    reference, throttle, busy = COMPILED(*H200.values(), u, m, c, limit, coolant)
+    reference, throttle, busy = COMPILED(*H200.values(), u, m, c, limit, coolant, coolant)
     ceiling = min(limit, (360.0 - coolant) / 0.03696)
     expected = clock_under(700.0, None, u, m, c, coolant)
     # Work that would need more FLOPs than the clock has cycles for is taken at that clock.
@@ -263,7 +301,7 @@ def test_loop_by_bisection(u: float, m: float, c: float, limit: float, coolant: 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.0, 0.7), st.floats(0.0, 0.9), st.floats(0.0, 0.7), st.floats(0.0, 0.9))
 def test_more_work_never_draws_less(u: float, m: float, more_u: float, more_m: float) -> None:
-    own = (0.4, 700.0, 300.0)
+    own = (0.4, 700.0, 300.0, 300.0)
     low = COMPILED(*H200.values(), min(u, more_u), min(m, more_m), *own)[2]
     high = COMPILED(*H200.values(), max(u, more_u), max(m, more_m), *own)[2]
     assert low <= high * (1 + 1e-9)

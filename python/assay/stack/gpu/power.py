@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number, total
 from assay.stack import hbm, works
+from assay.stack.gpu import reference
 from assay.stack.gpu.rates import clock, memory_bandwidth, peak_flops, scope
+from assay.stack.gpu.reference import DYNAMIC, SHARE, STATIC, THERMAL, VOLTAGE
 
-_SHARE = (0, 1)
-_DYNAMIC = cited(works.CMOS_VLSI, "ch. 5, dynamic power")
-_STATIC = cited(works.CMOS_VLSI, "ch. 5, static power")
-_VOLTAGE = cited("Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA")
-_THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
+_SAME_BOARD = by_definition("unless stated or derived, the board is that of the benchmarks")
 _UTILIZATION = cited(works.POWER_PROVISIONING, "power as a straight line in utilization")
-_COMPONENTS = cited(_VOLTAGE.work, "power as a sum over the utilization of components")
+_COMPONENTS = cited(VOLTAGE.work, "power as a sum over the utilization of components")
 _ACTIVE = cited(works.DCGM, "profiling metrics")
 _NVML = cited(works.NVML, "power management limit")
 
@@ -40,13 +38,13 @@ clock_ceiling = scope.declare(
 )
 idle_activity = scope.declare(
     "idle_activity, a_0: activity of a GPU between kernels: its clock tree",
-    bounds=_SHARE,
+    bounds=SHARE,
     reference=_COMPONENTS,
     boundary="primitive",
 )
 issue_activity = scope.declare(
     "issue_activity, a_1: activity that any kernel adds: issue, registers, caches",
-    bounds=_SHARE,
+    bounds=SHARE,
     reference=_COMPONENTS,
     boundary="primitive",
 )
@@ -60,70 +58,68 @@ dense_use = scope.declare(
 # step by default, a serving engine where one is included. A scenario may also give activity,
 # memory duty and duty themselves.
 work_tensor_use = scope.declare(
-    "work.tensor_use, u_w: tensor-core utilization of the workload at benchmark clocks",
-    bounds=_SHARE,
-    reference=_ACTIVE,
+    "work.tensor_use, u_w: tensor-core utilization of the workload at benchmark clocks", bounds=SHARE, reference=_ACTIVE
 )
 work_memory_use = scope.declare(
     "work.memory_use, m_w: memory-bandwidth utilization of the workload at benchmark clocks",
-    bounds=_SHARE,
+    bounds=SHARE,
     reference=_ACTIVE,
 )
 work_clock_share = scope.declare(
     "work.clock_share, c_w: share of the workload's time that is in proportion to the clock period, at "
     "benchmark clocks",
-    bounds=_SHARE,
+    bounds=SHARE,
     reference=by_definition("clock-bound time over busy time"),
 )
 duty = scope.declare(
-    "duty, u: share of time in which kernels run", bounds=_SHARE, reference=by_definition("busy time over time")
+    "duty, u: share of time in which kernels run", bounds=SHARE, reference=by_definition("busy time over time")
 )
 activity = scope.declare(
-    "activity, a: switching activity over that of dense GEMMs of random operands", reference=_DYNAMIC
+    "activity, a: switching activity over that of dense GEMMs of random operands", reference=DYNAMIC
 )
 memory_duty = scope.declare(
     "memory.duty, u_m: memory-bandwidth utilization while kernels run",
-    bounds=_SHARE,
+    bounds=SHARE,
     reference=by_definition("rate over peak rate"),
 )
 cycle_energy = scope.declare(
     "cycle_energy, E_c [J/GPU]: energy switched in a clock cycle at the boost clock's voltage, activity 1",
-    reference=_DYNAMIC,
-    boundary="primitive",
+    equals=reference.reference_cycle_energy,
+    reference=_SAME_BOARD,
 )
 voltage_slope = scope.declare(
     "voltage_slope, s_V: relative change of voltage by relative change of clock, at boost",
-    bounds=_SHARE,
-    reference=_VOLTAGE,
-    boundary="primitive",
+    equals=reference.reference_voltage_slope,
+    bounds=SHARE,
+    reference=_SAME_BOARD,
 )
 voltage_floor = scope.declare(
     "voltage_floor, v_0: least voltage over that of the boost clock",
-    bounds=_SHARE,
-    reference=_VOLTAGE,
-    boundary="primitive",
+    equals=reference.reference_voltage_floor,
+    bounds=SHARE,
+    reference=_SAME_BOARD,
 )
 leakage_reference = scope.declare(
     "power.leakage_reference, P_L0 [W/GPU]: leakage at the boost clock's voltage and 300 K",
-    reference=_STATIC,
-    boundary="primitive",
+    equals=reference.reference_leakage,
+    reference=_SAME_BOARD,
 )
 leakage_scale = scope.declare(
     "leakage_scale, T_L [K]: temperature rise that multiplies leakage by e",
+    equals=reference.reference_leakage_scale,
     bounds=POSITIVE,
-    reference=_STATIC,
-    boundary="primitive",
+    reference=_SAME_BOARD,
     nature="difference",
 )
 thermal_resistance = scope.declare(
     "thermal_resistance, R_th [K*GPU/W]: thermal resistance from die to coolant",
-    reference=_THERMAL,
-    boundary="primitive",
+    equals=reference.reference_thermal_resistance,
+    reference=_SAME_BOARD,
 )
 coolant_temperature = scope.declare(
     "coolant_temperature, T_c [K]: temperature of the coolant (air or liquid) at the GPU",
     bounds=POSITIVE,
-    reference=_THERMAL,
+    reference=THERMAL,
     boundary="scenario",
 )
 temperature_limit = scope.declare(
@@ -142,11 +138,6 @@ def _leakage_at(limit: Expression, voltage: Expression) -> Expression:
     return leakage_reference * voltage * exp(warmth / leakage_scale)
 
 
-def _voltage_at(share: Expression) -> Expression:
-    """Voltage at a share of the boost clock, over that of the boost clock."""
-    return maximum(voltage_floor, 1 - voltage_slope * (1 - share))
-
-
 _issued = idle_activity + issue_activity
 _tensor = (1 - _issued) * work_tensor_use / dense_use
 throttle_reference = scope.declare(
@@ -155,21 +146,23 @@ throttle_reference = scope.declare(
     bounds=(0, 2),
     reference=_NVML,
 )
-_voltage_0 = _voltage_at(throttle_reference)
+_voltage_0 = maximum(
+    reference.reference_voltage_floor, 1 - reference.reference_voltage_slope * (1 - throttle_reference)
+)
+_warmth_0 = reference.reference_coolant + reference.reference_thermal_resistance * power_rated - number("300 K")
 _free_0 = (
     power_rated
     - power_idle
     - work_memory_use * memory_bandwidth * hbm.access_energy
-    - _leakage_at(power_rated, _voltage_0)
+    - reference.reference_leakage * _voltage_0 * exp(_warmth_0 / reference.reference_leakage_scale)
 )
+_cycle_power_0 = reference.reference_cycle_energy * reference.reference_clock * _voltage_0**2
 # Tensor cores switch by FLOPs, the rest by cycles. A clock has no fewer cycles than its FLOPs need.
 scope.equation(
     throttle_reference,
-    minimum(
-        clock_ceiling, maximum((_free_0 / (cycle_energy * clock * _voltage_0**2) - _tensor) / _issued, work_tensor_use)
-    ),
+    minimum(clock_ceiling, maximum((_free_0 / _cycle_power_0 - _tensor) / _issued, work_tensor_use)),
     reference=_NVML,
-    meaning="the clock at which the workload meets the rated limit",
+    meaning="the clock at which the workload meets the rated limit on the board of the benchmarks",
 )
 scope.simultaneous("benchmark_clock", [throttle_reference], starts={throttle_reference.name: "0.9"})
 
@@ -187,23 +180,25 @@ throttle = scope.declare(
     "throttle, eta_P: clock under the power limit over the boost clock", bounds=(0, 2), reference=_NVML
 )
 voltage = scope.declare(
-    "voltage, v: voltage over that of the boost clock", equals=_voltage_at(throttle), reference=_VOLTAGE
+    "voltage, v: voltage over that of the boost clock",
+    equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle)),
+    reference=VOLTAGE,
 )
-temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=_THERMAL)
+temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=THERMAL)
 power_leakage = scope.declare(
     "power.leakage, P_L [W/GPU]: static power: idle and leakage",
     equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
-    reference=_STATIC,
+    reference=STATIC,
 )
 power_dynamic = scope.declare(
     "power.dynamic, P_d [W/GPU]: dynamic (switching) power",
     equals=activity * cycle_energy * clock * throttle * voltage**2,
-    reference=_DYNAMIC,
+    reference=DYNAMIC,
 )
 power_busy = scope.declare(
     "power.busy, P_b [W/GPU]: board power while kernels run",
     equals=total(power_idle, power_memory, power_leakage, power_dynamic),
-    reference=_VOLTAGE,
+    reference=VOLTAGE,
 )
 # The work of a second of benchmark clocks takes 1 + c (eta_0 / eta - 1) seconds at this clock.
 _period = maximum(throttle * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
@@ -219,7 +214,7 @@ scope.equation(
     meaning="the bytes of the work over the time that it takes at this clock",
     reference=by_definition("rate over peak rate"),
 )
-scope.equation(temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL)
+scope.equation(temperature, coolant_temperature + thermal_resistance * power_busy, reference=THERMAL)
 _free = power_ceiling - power_idle - power_memory - _leakage_at(power_ceiling, voltage)
 scope.equation(
     throttle,

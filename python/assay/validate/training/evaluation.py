@@ -53,6 +53,7 @@ def clock_ratio(system: str, values: Mapping[str, float], work: Mapping[str, flo
         LIMIT: values[LIMIT],
         "gpu.memory.bandwidth": bandwidth,
         "gpu.coolant_temperature": _COOLANT,
+        "gpu.reference.coolant_temperature": _COOLANT,
         "gpu.work.tensor_use": min(1.0, work["training.kernels_flops"] / (busy * peak)),
         "gpu.work.memory_use": min(1.0, work["training.kernels_size"] / (busy * bandwidth)),
         "gpu.work.clock_share": min(1.0, work["training.clock_bound_time"] / busy),
