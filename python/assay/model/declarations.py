@@ -126,8 +126,9 @@ class Declarations:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Names of the variables that no relation defines."""
-        return tuple(name for name in self.variables if name not in self._definitions)
+        """Names of the variables whose values must be given, unless an alternative is chosen."""
+        variables = self.variables
+        return tuple(n for n in variables if n not in self._definitions or variables[n].is_root)
 
     def relations_of_kind(self, kind: str) -> list[str]:
         """Names of the relations of a kind, such as `stochastic`."""

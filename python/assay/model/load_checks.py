@@ -76,12 +76,16 @@ def check_block(registry: Declarations, block: SimultaneousBlock) -> None:
 
 
 def check_boundary(variable: Variable) -> None:
-    """Refuse a boundary of the model at a variable that the model computes."""
-    if variable.boundary and not variable.is_root:
+    """Refuse a boundary of the model at a variable that the model computes.
+
+    Relations with names of their own are alternatives, used only where one is chosen.
+    """
+    named = {relation.name for relation in variable.defining_equations}
+    if variable.boundary and variable.name in named:
         raise DeclarationError(
             f"variable {variable.name} has boundary {variable.boundary} "
             "although a relation defines it",
-            "drop the boundary",
+            "drop the boundary, or give the relation a name: it is then an alternative",
         )
 
 

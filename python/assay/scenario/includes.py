@@ -104,6 +104,13 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
     for part in parts:
         notes += part.notes
         variants |= part.variants
+        for name in part.variants.keys() & values.keys():
+            # An entry that chooses how a quantity is computed replaces what was stated for it.
+            stated = values.pop(name)
+            notes.append(
+                f"{name}: computed by {part.variants[name]}, as {part.path} chooses, instead of the "
+                f"{stated.text} of {origin[name]}"
+            )
         for name, value in part.values.items():
             if name in values and not _is_equal(values[name], value):
                 disagreements.append(

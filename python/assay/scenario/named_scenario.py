@@ -159,6 +159,30 @@ class Preset:
         changed.inputs  # noqa: B018  (reads the values, which checks them)
         return changed
 
+    def computing(self, variants: Mapping[str, str]) -> Preset:
+        """The scenario without the values that it states for what these relations compute."""
+        chosen = {
+            name: relation
+            for name, relation in variants.items()
+            if name in self.assignments and self.registry.variable(name).is_root
+        }
+        if not chosen:
+            return self
+        notes = [
+            f"{name}: computed by {relation}, as chosen, instead of the {self.assignments[name].text} "
+            "of the scenario"
+            for name, relation in chosen.items()
+        ]
+        kept = {name: item for name, item in self.assignments.items() if name not in chosen}
+        return replace(
+            self,
+            assignments=kept,
+            variants={**self.variants, **chosen},
+            own=self.own - chosen.keys(),
+            notes=(*self.notes, *notes),
+            correlations=_among(self.correlations, chosen),
+        )
+
     def evaluate_targets(
         self, targets: Sequence[tuple[str, str]] | None = None, *, intervals: bool = True
     ) -> ScenarioReport:

@@ -122,6 +122,7 @@ def read_question(
     sources = dict.fromkeys(given, ON_COMMAND_LINE)
     correlations = dict(read_correlation(text) for text in correlate or ())
     if scenario is not None:
+        scenario = scenario.computing({n: r for n, r in variants.items() if n not in assigned})
         # What the scenario says of values that are replaced no longer holds.
         kept = {
             pair: number

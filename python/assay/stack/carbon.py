@@ -6,6 +6,7 @@ from assay.model import Scope, cited
 from assay.stack import serving, works
 from assay.stack.cluster import nodes, power as cluster_power
 from assay.stack.econ import capital, deployment as econ_deployment, rates as econ_rates, run as econ_run
+from assay.stack.manufacturing import footprint
 from assay.stack.thermal import site, water
 from assay.stack.training import job as training_job, run as training_run
 
@@ -87,6 +88,13 @@ cue = scope.declare(
 
 gpu_embodied = scope.declare(
     "gpu.embodied, m_GPU [kg/GPU]: embodied emissions of one GPU", reference=_BLOOM, boundary="primitive"
+)
+scope.equation(
+    gpu_embodied,
+    footprint.gpu,
+    name="gpu.embodied_by_area",
+    meaning="what fabs emit for dies, memory and package, by area of silicon",
+    reference=cited(footprint.ACT, "eq. 3, embodied carbon by components"),
 )
 node_embodied = scope.declare(
     "node.embodied, m_node [kg/node]: embodied emissions of a node without its GPUs",

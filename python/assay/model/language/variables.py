@@ -111,8 +111,15 @@ class Variable(Symbol):
 
     @property
     def is_root(self) -> bool:
-        """Whether no relation defines the variable, so that its value must be given."""
-        return not self._definitions
+        """Whether the value must be given: no relation defines the variable unless one is chosen.
+
+        Relations of a variable with a boundary are alternatives to the value that is given.
+        """
+        return self.boundary is not None or not self._definitions
+
+    def is_given(self, variants: Mapping[str, str]) -> bool:
+        """Whether the value must be given where these relations are chosen."""
+        return self.is_root and self.name not in variants
 
     @property
     def is_count(self) -> bool:

@@ -82,7 +82,7 @@ class _Judge(Resolver):
         """The verdict on a constraint that refers to missing inputs itself; its cone stays unread."""
         variables, given = self.registry.variables, self.inputs.values
         names = [n for n in constraint.inputs if n in variables and n not in given]
-        if missing := tuple(name for name in names if variables[name].is_root):
+        if missing := tuple(name for name in names if variables[name].is_given(self.variants)):
             text, meaning = constraint.text, constraint.meaning
             return ConditionVerdict(constraint.name, text, "unknown", meaning, missing=missing)
         return None

@@ -164,7 +164,7 @@ class _Builder:
         if name in self.steps:
             return self.steps[name].relation
         variable = self.registry.variable(name)
-        return None if variable.is_root else candidates(variable, self.variants)[0]
+        return None if variable.is_given(self.variants) else candidates(variable, self.variants)[0]
 
     def entry(
         self, name: str, level: int, relation: Relation | None, parts: str

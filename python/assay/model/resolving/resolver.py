@@ -68,7 +68,7 @@ class Resolver:
         if name in self.registry.constants:
             return self.registry.constants[name].value
         variable = self.registry.variable(name)
-        if variable.is_root:
+        if variable.is_given(self.variants):
             return None
         block = self.registry.block_of.get(name)
         if block is not None:
@@ -296,7 +296,7 @@ class Resolver:
         conflicts = []
         for name, pinned in self.inputs.values.items():
             variable = self.registry.variables[name]
-            if variable.is_root:
+            if variable.is_given(self.variants):
                 continue
             computed = self._recompute(name)
             if computed is None:

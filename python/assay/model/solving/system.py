@@ -117,7 +117,7 @@ class System:
                     f"{variable.format(self.equal[name])}",
                     "drop one of the two, or list it among the unknowns",
                 )
-            if variable.is_root:
+            if variable.is_given(self.cones.variants):
                 raise InputError(
                     f"{name} is an input: nothing computes it, so nothing can be solved for it",
                     "give it its value, or list it among the unknowns",
@@ -125,7 +125,7 @@ class System:
 
     def _has_own(self, name: str) -> bool:
         """Whether an unknown's own relation is one of the equations; if not, a note says why."""
-        if self.registry.variables[name].is_root:
+        if self.registry.variables[name].is_given(self.cones.variants):
             return False
         try:
             gaps = self.cones.missing_inputs(self.cones.definition(name))
@@ -160,7 +160,7 @@ class System:
             if name in seen or name in self.cones.known or name in self.registry.constants:
                 continue
             seen.add(name)
-            if self.registry.variable(name).is_root:
+            if self.registry.variable(name).is_given(self.cones.variants):
                 missing[name] = None
             else:
                 pending += self._taken(name)

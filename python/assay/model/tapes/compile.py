@@ -202,7 +202,7 @@ class Lowering:
                 continue
             seen.add(name)
             variable = self.registry.variable(name)
-            if variable.is_root:
+            if variable.is_given(self.variants):
                 missing[name] = None
             else:
                 stack.extend(reversed(candidates(variable, self.variants)[0].inputs))

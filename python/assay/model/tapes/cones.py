@@ -76,7 +76,7 @@ class Cones:
         """What a variable is computed from; nothing when it is known, constant or missing."""
         if name in self.known or name in self.registry.constants:
             return ()
-        return () if self.registry.variable(name).is_root else self.definition(name)
+        return () if self.registry.variable(name).is_given(self.variants) else self.definition(name)
 
     def upstream(self, names: Iterable[str]) -> list[str]:
         """The names and all that they are computed from, each before what it needs."""

@@ -78,7 +78,7 @@ class _Whole:
         variables = registry.variables
         names = list(variables)
         computed = [name for name in names if not variables[name].is_root]
-        several = [name for name in names if len(variables[name].defining_equations) > 1]
+        several = [name for name in computed if len(variables[name].defining_equations) > 1]
         conditional = [
             relation.name
             for relation in registry.relations.values()

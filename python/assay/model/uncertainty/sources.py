@@ -118,7 +118,7 @@ def _possible(query: UncertaintyQuery, name: str) -> list[Relation]:
     if name in query.inputs.values or name not in registry.variables:
         return []
     variable = registry.variables[name]
-    if variable.is_root:
+    if variable.is_given(query.variants):
         return []
     try:
         choices = candidates(variable, query.variants)

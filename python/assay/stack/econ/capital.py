@@ -20,7 +20,7 @@ _ANNUITY = cited(
 )
 
 gpu_price = scope.declare("gpu.price, c_GPU [USD/GPU]: price of one GPU", reference=_CAPITAL, boundary="scenario")
-# A buyer pays for design, software and margin too: the price is an input, not computed from the cost.
+# A buyer pays for design, software and margin too: the price is stated, unless a relation of `gpu_price` is chosen.
 cost_share = scope.declare(
     "gpu.cost_share, s_GPU [1 as %]: share of a GPU's price that its dies, memory and package cost",
     equals=packages.gpu_cost / gpu_price,

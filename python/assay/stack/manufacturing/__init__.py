@@ -1,6 +1,6 @@
 """Manufacturing of a GPU: wafers, yield, interposers, and how many can be made."""
 
-from assay.stack.manufacturing import packages, wafers
+from assay.stack.manufacturing import footprint, packages, wafers
 from assay.stack.manufacturing.wafers import scope
 
-__all__ = ["packages", "scope", "wafers"]
+__all__ = ["footprint", "packages", "scope", "wafers"]

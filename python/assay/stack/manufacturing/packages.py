@@ -80,9 +80,15 @@ package_price = scope.declare(
     reference=_COST,
     boundary="scenario",
 )
+module_price = scope.declare(
+    "module.price, c_x [USD/GPU]: price of what a package is mounted with: voltage regulators, board, heat spreader; "
+    "unless given, nothing",
+    equals=number("0 USD/GPU"),
+    reference=_COST,
+)
 gpu_cost = scope.declare(
-    "gpu.cost, C_GPU [USD/GPU]: cost of a GPU's dies, memory and package",
-    equals=(dies * die_cost + gpu_rates.memory_capacity * memory_price + package_price) / package_yield,
+    "gpu.cost, C_GPU [USD/GPU]: cost of a GPU's dies, memory, package and module",
+    equals=(dies * die_cost + gpu_rates.memory_capacity * memory_price + package_price + module_price) / package_yield,
     reference=_COST,
     target=True,
 )
