@@ -162,3 +162,16 @@ def test_invalid_arguments_are_named(index: int) -> None:
     with pytest.raises(error) as raised:
         call()
     assert text in raised.value.message
+
+
+def test_memory_of_numpy_is_read_and_no_result_is_written_to_it() -> None:
+    values = np.random.default_rng(3).standard_normal((4, 6)).astype(np.float32)
+    shared = xp.asarray(values)
+    exact = np.exp(values - values.max(axis=1, keepdims=True))
+    exact /= exact.sum(axis=1, keepdims=True)
+    assert np.allclose(ops.softmax(shared).to_numpy(), exact, atol=1e-6)
+    with pytest.raises(DTypeError, match="expected x of float32") as caught:
+        ops.softmax(xp.asarray(values.astype(np.float64)))
+    assert "astype" in str(caught.value.hint)
+    with pytest.raises(DeviceError, match="borrowed memory"):
+        ops.softmax(xp.asarray(values, copy=True), out=shared)

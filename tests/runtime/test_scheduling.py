@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable
 
@@ -318,3 +321,15 @@ def test_counts_that_are_not_counts_are_refused(call: Callable[[Scheduler], obje
     for weights in ((1, -1, 1), (1, 1)):
         with pytest.raises(InputError, match="three class_weights"):
             scheduler(tasks.device, class_weights=weights)  # type: ignore[arg-type]
+
+
+def test_task_that_waits_for_its_reservation_hears_ctrl_c(fresh: Device) -> None:
+    tasks = scheduler(fresh)
+    most = {"compute": 800_000_000}
+    with tasks.task("outer", qos="guaranteed", reserved=most):
+        inner = tasks.task("inner", qos="guaranteed", reserved=most)
+        # The outer task ends after this block, so that the inner one would wait for ever.
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt), inner:
+            pytest.fail("it was admitted beside the outer one")
+        assert inner.state == "cancelled"

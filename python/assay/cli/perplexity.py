@@ -12,6 +12,8 @@ from assay.files import read_text
 
 FORMATS = "f32,file,int8,q4_0"
 MAX_TEXT_BYTES = 16 << 20
+DECODE_BATCH = 16
+"""The engine's max_batch if not given."""
 
 
 def perplexity_command(
@@ -26,6 +28,9 @@ def perplexity_command(
     tokens: Annotated[
         int | None, option("--tokens COUNT", "Use only the first COUNT tokens.", min=2)
     ] = None,
+    batch: Annotated[
+        int, option("--batch COUNT", "Tokens of a step: as many requests as decode together.", min=1)
+    ] = DECODE_BATCH,
     device: sampling.Device = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -33,7 +38,8 @@ def perplexity_command(
 
     Perplexity is exp of the mean negative log-likelihood; divergence (Kullback-Leibler) is from
     the first format, in nats per token; agreement is how often the most likely next token is the
-    same. `file` keeps the format of the model's file; `file/fp8` has a KV cache of fp8 besides.
+    same. `file` keeps the format of the model's file; `file/fp8` has a KV cache of fp8 besides. The
+    text is computed in steps of --batch tokens, by the kernels that decode so many requests.
     """
     from assay.engine.core.perplexity import compare_formats
     from assay.engine.loading import open_model
@@ -45,12 +51,15 @@ def perplexity_command(
     ]
     where = sampling.chosen_device(device)
     with working(f"reading {len(known):,} tokens in {len(format_names)} formats") as progress:
-        rows = compare_formats(files, where, known, format_names, window=window, progress=progress)
+        rows = compare_formats(
+            files, where, known, format_names, window=window, batch=batch, progress=progress
+        )
     data = {
         "model": files.name,
         "synthetic": files.synthetic,
         "text": str(text),
         "window": window,
+        "batch": batch,
         "formats": [asdict(row) for row in rows],
     }
 
@@ -71,7 +80,10 @@ def perplexity_command(
             *("perplexity", "divergence (nats)", "same best token (%)"),
         )
         yield from table(titles, cells, canvas, right=(2, 3, 4, 5))
-        yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {format_names[0]}"
+        yield (
+            f"{rows[0].tokens:,} tokens predicted, in windows of {window} and steps of {batch}; "
+            f"against {format_names[0]}"
+        )
 
     notes = [f"{row.weight_format}: {note}" for row in rows for note in row.notes]
     return Report(data, lines, as_json, notes=[*files.notes, *notes])

@@ -8,7 +8,7 @@ from typing import Final
 from assay._native import FORMATS, OPERATIONS, Buffer
 from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.ops.counting import Count
-from assay.runtime import allocation, dtypes
+from assay.runtime import allocation, dtypes, interop
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
@@ -36,6 +36,14 @@ I32: Final = (dtypes.int32,)
 RESULTS: Final = frozenset({"out", "q_out", "tokens"})
 """The names of result operands."""
 
+PURE: Final = frozenset(
+    {
+        *("linear", "embedding", "rms_norm", "layer_norm", "swiglu", "activate", "softmax"),
+        *("rope", "attention", "gather_rows", "quantize"),
+    }
+)
+"""Operations that write nothing but results: they read borrowed memory, such as NumPy's, as a copy."""
+
 
 def check(
     operation: str,
@@ -57,7 +65,10 @@ def check(
         types = array.device.capabilities.activation_dtypes
     if array.dtype not in types:
         expected = " or ".join(dtype.name for dtype in types)
-        raise DTypeError(f"{operation}: expected {name} of {expected}, got {array.dtype}")
+        raise DTypeError(
+            f"{operation}: expected {name} of {expected}, got {array.dtype}",
+            f"convert it with assay.xp.astype(x, assay.xp.{types[0].name})",
+        )
     fits = len(array.shape) == len(shape) and all(
         required is None or required == extent
         for required, extent in zip(shape, array.shape, strict=True)
@@ -128,6 +139,8 @@ def call(
             if array.size == 0:
                 _require_empty_results(operation, name, array, arrays)
                 return
+            if operation in PURE and name not in RESULTS and not array.buffer.pooled:
+                array = interop.asarray(array, None, device, True)
             operands.append(operand(operation, name, array))
         else:
             operands.append(array)

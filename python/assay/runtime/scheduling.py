@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
@@ -148,8 +149,18 @@ class Task:
         return self._native.snapshot()
 
     def wait_admitted(self) -> None:
-        """Wait until it is admitted."""
-        self._native.wait_admitted()
+        """Wait until it is admitted; ctrl-c cancels it."""
+        if self.state != "pending":
+            self._native.wait_admitted()
+            return
+        # The native wait hears no signals, so another thread waits in it.
+        waiting = _NativeWait(self._native.wait_admitted)
+        try:
+            waiting.result()
+        except BaseException:
+            if self.state == "pending":
+                self.cancel()
+            raise
 
     def start(self) -> None:
         """Start it; it must be admitted."""
@@ -223,6 +234,31 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.name}, {self.state})"
+
+
+class _NativeWait(threading.Thread):
+    """A native call that blocks, in a thread of its own: whoever awaits it hears signals."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__(name="assay-admission", daemon=True)
+        self._call = call
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Make the call."""
+        try:
+            self._call()
+        except BaseException as error:
+            self._error = error
+        self._ended.set()
+
+    def result(self) -> None:
+        """Return when the call has, or raise as it did."""
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from assay.cli import perplexity as perplexity_command
 from assay.cli.app import run
 from assay.engine import Engine
-from assay.engine.core.perplexity import compare_formats
+from assay.engine.core.perplexity import DECODE_BATCH, compare_formats
 from assay.engine.loading import open_model
 from assay.errors import InputError
 
@@ -81,7 +82,7 @@ def test_quantized_weights_keep_perplexity_and_agreement(smollm2, root, capsys):
     options = ("--formats", "f32,file,int8", "--tokens", "120", "--window", "60", "--json")
     assert run(["perplexity", str(smollm2), "--text", str(text), *options]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert list(data) == ["model", "synthetic", "text", "window", "formats"]
+    assert list(data) == ["model", "synthetic", "text", "window", "batch", "formats"]
     exact, file, int8 = data["formats"]
     assert list(exact) == [
         "weight_format", "kv_format", "weight_bytes", "perplexity", "divergence", "agreement", "tokens", "notes",
@@ -93,6 +94,20 @@ def test_quantized_weights_keep_perplexity_and_agreement(smollm2, root, capsys):
         assert one["perplexity"] == pytest.approx(exact["perplexity"], rel=0.03)
         assert one["divergence"] < 0.02
         assert one["agreement"] > 0.9
+
+
+def test_divergence_is_that_of_decoding(smollm2, root):
+    """The oracle: the same tokens fed one by one, as a request alone decodes them."""
+    files = open_model(str(smollm2))
+    text = (root / "tests" / "data" / "public_domain.txt").read_text()
+    tokens = files.tokenizer.encode(text, add_special=False)[:65]
+    _, file = compare_formats(files, "cpu", tokens, ["f32", "file"], window=65)
+    _, decoded = compare_formats(files, "cpu", tokens, ["f32", "file"], window=65, batch=1)
+    assert file.divergence == pytest.approx(decoded.divergence, rel=0.25)
+
+
+def test_a_step_is_what_an_engine_decodes_unless_told():
+    assert perplexity_command.DECODE_BATCH == DECODE_BATCH == Engine.load("synthetic").settings.max_batch
 
 
 @pytest.mark.slow

@@ -52,3 +52,9 @@ def test_text_that_is_not_unicode() -> None:
             engine.generate(text, GREEDY)
     assert caught.value.message == r"text: expected Unicode, got '\udce9' at character 4"
     assert caught.value.hint == "a part of it is not UTF-8"
+
+
+def test_embedding_of_a_list_of_texts_says_to_give_one(engine: Engine) -> None:
+    with pytest.raises(InputError, match="expected one text or its token IDs, got a list") as caught:
+        engine.embed(["a"])  # type: ignore[arg-type]
+    assert "the text itself" in str(caught.value.hint)

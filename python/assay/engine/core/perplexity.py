@@ -10,6 +10,7 @@ import numpy as np
 
 from assay.array_types import Floats
 from assay.engine.core.engine import Engine
+from assay.engine.core.knobs import KNOBS
 from assay.engine.core.logprobs import log_softmax
 from assay.errors import InputError
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from assay.engine.loading import ModelFiles
     from assay.runtime import Device
 
-MAX_LOGITS_ROWS = 64
-"""Tokens whose logits a step computes at most: the rows of the output head."""
+DECODE_BATCH = int(KNOBS["max_batch"].default)
+"""Tokens of a step, unless told: kernels of more rows may round less than those that decode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,14 @@ def compare_formats(
     formats: Sequence[str],
     *,
     window: int = 256,
+    batch: int = DECODE_BATCH,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[FormatQuality]:
     """Evaluate a text in windows with weights of each format; the first is the reference.
 
     `file/fp8` has the weights of the file and a KV cache of fp8. Windows are independent of each
-    other. All formats are in memory at once.
+    other, and computed `batch` tokens at a time, by the kernels that decode that many requests. All
+    formats are in memory at once.
     """
     if window < 2:
         raise InputError(f"window: expected at least 2 tokens, got {window}")
@@ -82,7 +85,7 @@ def compare_formats(
     bos = files.tokenizer.bos_id if files.tokenizer.add_bos else None
     prefix = [] if bos is None else [bos]
     engines = [
-        Engine.load(files, device, max_batch=MAX_LOGITS_ROWS, prefix_caching=False, **_knobs(one))
+        Engine.load(files, device, max_batch=batch, prefix_caching=False, **_knobs(one))
         for one in formats
     ]
     sums = [_Sums() for _ in formats]

@@ -67,6 +67,11 @@ def _items(what: str, value: object) -> list[Any]:
 
 
 def _valid_token(token: object, vocabulary: int) -> int:
+    if isinstance(token, str):
+        raise InputError(
+            f"prompt: expected one text or its token IDs, got a list with the text {token!r:.60}",
+            "give the text itself, and several in calls of their own",
+        )
     # NumPy registers its integer types as Integral.
     if isinstance(token, bool) or not isinstance(token, Integral):
         raise InputError(f"prompt: expected a text or token IDs, got {token!r}")
