@@ -123,7 +123,7 @@ def smollm2(machine_scratch: Path, scratch: Path) -> Path:
         patch.setenv("ASSAY_SCRATCH", str(machine_scratch))
         if ON_GPU and not pulled_path("smollm2").exists():
             pytest.skip("hosts of GPUs have no network: put SmolLM2 into the scratch folder first")
-        pulled = pull("smollm2")
+        pulled = pull("smollm2").path
     here = pulled_path("smollm2")
     if not here.exists():
         here.parent.mkdir(parents=True, exist_ok=True)

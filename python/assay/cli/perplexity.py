@@ -29,7 +29,8 @@ def perplexity_command(
         int | None, option("--tokens COUNT", "Use only the first COUNT tokens.", min=2)
     ] = None,
     batch: Annotated[
-        int, option("--batch COUNT", "Tokens of a step: as many requests as decode together.", min=1)
+        int,
+        option("--batch COUNT", "Tokens of a step: as many requests as decode together.", min=1),
     ] = DECODE_BATCH,
     device: sampling.Device = None,
     as_json: options.Json = False,

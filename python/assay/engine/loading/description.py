@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.catalog import models
+from assay.engine.loading import hub
 from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.model_files import ModelFiles
 from assay.engine.loading.opening import DUMMY_SUFFIX, SYNTHETIC, open_model
@@ -38,13 +39,21 @@ def describe_model(source: str | Path) -> ModelDescription:
         # Opening it would generate a gigabyte of random weights.
         return ModelDescription(models.from_config(SHAPES[text], text), "bf16")
     is_own = text == SYNTHETIC or text.endswith(DUMMY_SUFFIX)
-    if is_own or Path(source).suffix == ".gguf" or (text in SOURCES and is_pulled(text)):
+    if is_own or Path(source).suffix == ".gguf" or _is_fetched(text):
         files = open_model(source)
         config = {"model_type": files.architecture, **files.config}
         model = models.from_config(config, files.name)
         return ModelDescription(model, _stored_format(files), _head_format(files))
     # The error of the catalog, which names the nearest model.
     return ModelDescription(models.find(text))
+
+
+def _is_fetched(text: str) -> bool:
+    """Whether `assay pull` has fetched a model of this name, repository or address."""
+    if text in SOURCES:
+        return is_pulled(text)
+    remote = hub.parse(text)
+    return remote is not None and hub.stored_path(remote) is not None
 
 
 def _head_format(files: ModelFiles) -> str:

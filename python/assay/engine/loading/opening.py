@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from assay.engine.loading import sources
+from assay.engine.loading import hub, sources
 from assay.engine.loading.model_files import ModelFiles
 from assay.errors import InputError
 
@@ -19,8 +20,8 @@ DUMMY_SUFFIX = "-shape"
 def open_model(source: str | PathLike[str]) -> ModelFiles:
     """Open a GGUF file, a Hugging Face folder, or a model known by name.
 
-    Nothing is downloaded: a name stands for what `assay pull` has put into the scratch folder,
-    "synthetic" for a small in-memory model with random weights, and names that end in "-shape"
+    Nothing is downloaded: a name, a repository or an address stands for what `assay pull` has put
+    into the scratch folder, "synthetic" for a small in-memory model with random weights, and names that end in "-shape"
     for models of a published shape with random weights.
     """
     text = str(source)
@@ -39,14 +40,18 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
                 f'model "{text}": expected it in {sources.models_folder()}, got no such file',
                 f"fetch it with: assay pull {text}",
             )
-        return _open_file(sources.pulled_path(text))
+        return _open_path(sources.pulled_path(text))
     path = Path(source)
-    if path.is_dir():
-        from assay.engine.loading.hugging_face import open_folder
-
-        return open_folder(path)
-    if path.is_file():
-        return _open_file(path)
+    if path.exists():
+        return _open_path(path)
+    if (remote := hub.parse(text)) is not None:
+        stored = hub.stored_path(remote)
+        if stored is None:
+            raise InputError(
+                f'model "{text}": expected a path, or a model that was fetched, got neither',
+                f"fetch it with: assay pull {remote.command}",
+            )
+        return replace(_open_path(stored), name=_name_of(remote))
     from assay.engine.loading.dummy_weights import SHAPES
 
     raise InputError(
@@ -55,7 +60,16 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
     )
 
 
-def _open_file(path: Path) -> ModelFiles:
+def _name_of(remote: hub.Remote) -> str:
+    """The name of a model that was fetched, which its folder may not have."""
+    return remote.name if isinstance(remote, hub.Repository) else remote.file_name
+
+
+def _open_path(path: Path) -> ModelFiles:
+    if path.is_dir():
+        from assay.engine.loading.hugging_face import open_folder
+
+        return open_folder(path)
     if path.suffix == ".safetensors":
         raise InputError(
             f"{path}: expected the folder that holds config.json, got one of its files",
