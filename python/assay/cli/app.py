@@ -116,6 +116,9 @@ _QUERIES: Final = (
 )
 """Modules whose commands own no device, thread, process or temporary file."""
 
+_FOREIGN: Final = ("generate", "chat", "serve")
+"""Modules whose commands understand options of other programs."""
+
 EXIT_INTERNAL: Final = 70
 EXIT_INTERRUPTED: Final = 130
 EXIT_BROKEN_PIPE: Final = 141
@@ -278,6 +281,12 @@ def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
         _end_abandoned_runs(commands[0])
     command = program(commands)
     configuration.apply(command, by_name(command), COMMANDS)
+    if len(commands) == 1 and COMMANDS[commands[0]] in _FOREIGN:
+        from assay.cli.foreign_options import translate
+
+        own = [name for one in by_name(command)[commands[0]].params for name in one.opts]
+        own += [name for one in by_name(command)[commands[0]].params for name in one.secondary_opts]
+        arguments = translate(commands[0], arguments, own)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
     except SystemExit as error:

@@ -3,7 +3,7 @@
 import sys
 from typing import Annotated
 
-from assay.cli import options, sampling
+from assay.cli import options, prompting, sampling
 from assay.cli.declaring import option
 from assay.cli.output import Report, stdout_errors
 from assay.escaping import one_line
@@ -11,22 +11,28 @@ from assay.escaping import one_line
 
 def generate_command(
     model: sampling.Model,
-    prompt: Annotated[
-        str, option("--prompt TEXT", "The text to complete; no chat template is applied.")
-    ],
+    prompt: prompting.Argument = None,
+    text: prompting.Text = None,
+    file: prompting.File = None,
     max_tokens: sampling.MaxTokens = 128,
     greedy: sampling.Greedy = False,
     temperature: sampling.Temperature = None,
-    top_k: sampling.TopK = 0,
-    top_p: sampling.TopP = 1.0,
-    min_p: sampling.MinP = 0.0,
-    repetition_penalty: sampling.RepetitionPenalty = 1.0,
+    top_k: sampling.TopK = None,
+    top_p: sampling.TopP = None,
+    min_p: sampling.MinP = None,
+    repetition_penalty: sampling.RepetitionPenalty = None,
+    presence_penalty: sampling.PresencePenalty = None,
+    frequency_penalty: sampling.FrequencyPenalty = None,
+    min_tokens: sampling.MinTokens = None,
     seed: sampling.Seed = None,
     stop: sampling.Stop = None,
     ignore_eos: Annotated[
         bool, option("--ignore-eos", "Continue after the model's end-of-sequence token.")
     ] = False,
+    json_schema: sampling.JsonSchema = None,
+    lora: sampling.Lora = None,
     device: sampling.Device = None,
+    threads: sampling.Threads = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
@@ -34,13 +40,18 @@ def generate_command(
     """Complete a prompt.
 
     No chat template is applied; a begin-of-sequence token is added where the model's files ask
-    for one. Only the completion is printed, token by token.
+    for one. Only the completion is printed, token by token. Without PROMPT the text is read from
+    stdin; sampling that no option states is that of the checkpoint's generation_config.json.
     """
-    chosen = sampling.params(
+    given = sampling.checked(
         greedy=greedy,
         temperature=temperature,
         max_tokens=max_tokens,
-        stop=stop,
+        stop=stop or (),
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        min_tokens=min_tokens,
+        json_schema=json_schema,
         top_k=top_k,
         top_p=top_p,
         min_p=min_p,
@@ -48,10 +59,14 @@ def generate_command(
         seed=seed,
         ignore_eos=ignore_eos,
     )
-    with sampling.load(model, device, kv_tokens, knob) as engine:
+    written = prompting.prompt_of(prompt, text, file)
+    prompt = prompting.piped_prompt() if written is None else written
+    adapter = None if lora is None else sampling.ADAPTER
+    with sampling.load(model, device, kv_tokens, knob, threads=threads, lora=lora) as engine:
         sampling.show_notes(engine)
+        chosen = sampling.params(engine.files, given)
         if as_json:
-            (answer,) = engine.generate([prompt], chosen)
+            (answer,) = engine.generate([prompt], chosen, adapter)
             if answer.error is not None:
                 raise answer.error
             timing = answer.timing
@@ -68,7 +83,7 @@ def generate_command(
                 "degradations": engine.describe()["degradations"],
             }
             return Report(data, lambda canvas: (), as_json)
-        for chunk in engine.stream(prompt, chosen):
+        for chunk in engine.stream(prompt, chosen, adapter):
             write_text(chunk.text)
     write_text("\n")
     return 0

@@ -76,6 +76,11 @@ def serve_command(
             "Markers of reasoning, by vLLM's name; auto reads the chat template, none is off.",
         ),
     ] = "auto",
+    chat_template: sampling.ChatTemplateFile = None,
+    max_model_len: Annotated[
+        int | None,
+        option("--max-model-len COUNT", "Tokens of a prompt and its output at most.", min=1),
+    ] = None,
     allowed_origin: Annotated[
         list[str] | None,
         option(
@@ -126,6 +131,7 @@ def serve_command(
         ),
     ] = None,
     device: sampling.Device = None,
+    threads: sampling.Threads = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
@@ -169,7 +175,9 @@ def serve_command(
             serve_models.parse(model, name=name, shares=share or (), guaranteed=guarantee or ()),
             device=device,
             kv_tokens=kv_tokens,
-            knobs=knob or (),
+            knobs=serve_models.with_threads(knob or (), threads),
+            chat_template=chat_template,
+            max_model_len=max_model_len,
             adapters=lora or (),
             tool_call_parser=tool_call_parser,
             reasoning_parser=reasoning_parser,

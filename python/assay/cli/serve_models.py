@@ -99,6 +99,8 @@ def load(
     adapters: Sequence[str] = (),
     tool_call_parser: str,
     reasoning_parser: str,
+    chat_template: str | None = None,
+    max_model_len: int | None = None,
     slo: str | None = None,
 ) -> Served:
     """Load the models, one after the other; several are admitted to the device together."""
@@ -129,6 +131,8 @@ def load(
             ):
                 chosen = settings[request.name]
                 files = open_model(request.source)
+                if chat_template is not None and not is_encoder(files):
+                    files = sampling.with_template(files, chat_template)
                 if sharing is None and not is_encoder(files):
                     planned = serve_settings.choose(request.source, place, chosen, level)
                     chosen = {**planned.knobs, **chosen}
@@ -156,6 +160,7 @@ def load(
                     request.name,
                     tool_call_parser=tool_call_parser,
                     reasoning_parser=reasoning_parser,
+                    max_model_len=max_model_len,
                 ),
                 None if sharing is None else sharing.places[request.name],
                 () if isinstance(engine, Encoder) else engine.adapters,
@@ -213,6 +218,11 @@ def _percents(given: Sequence[str]) -> dict[str, float]:
             raise InputError(f'--share: expected one share of "{named[1]}", got two')
         percents[named[1]] = float(named[2])
     return percents
+
+
+def with_threads(knobs: Sequence[str], threads: int | None) -> list[str]:
+    """The knobs, and the threads that an option of its own gives."""
+    return [*knobs, *([] if threads is None else [f"threads={threads}"])]
 
 
 def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -237,7 +237,7 @@ class Task:
 
 
 class _NativeWait(threading.Thread):
-    """A native call that blocks, in a thread of its own: whoever awaits it hears signals."""
+    """A native call that blocks, in a thread of its own, so that the caller hears signals."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__(name="assay-admission", daemon=True)

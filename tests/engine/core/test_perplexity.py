@@ -120,7 +120,7 @@ def test_a_kv_cache_of_8_bits_keeps_predictions(smollm2, root):
     files = open_model(str(smollm2))
     text = (root / "tests" / "data" / "public_domain.txt").read_text()
     tokens = files.tokenizer.encode(text, add_special=False)[:256]
-    exact, int8, fp8 = compare_formats(files, "cpu", tokens, ["file/f32", "file/int8", "file/fp8"])
+    exact, int8, fp8 = compare_formats(files, "cpu", tokens, ["f32/f32", "f32/int8", "f32/fp8"])
     assert exact.divergence == 0
     assert 0 < int8.divergence < 2.5e-3 < fp8.divergence < 2e-2
 

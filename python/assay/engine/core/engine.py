@@ -329,13 +329,15 @@ class Engine(Closing):
             for name in names:
                 self._forget(name)
 
-    def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Chunk]:
+    def stream(
+        self, prompt: Prompt, params: SamplingParams | None = None, adapter: str | None = None
+    ) -> Iterator[Chunk]:
         """Complete one prompt, token by token; leaving the loop early aborts the request.
 
         Raises the request's error if it fails. Other calls, of this thread or another, may come
         between two tokens; they advance this request too, whose tokens are kept for the stream.
         """
-        name = self._open_stream(prompt, params)
+        name = self._open_stream(prompt, params, adapter)
         try:
             finished = False
             while not finished:
@@ -523,9 +525,11 @@ class Engine(Closing):
         self._closed = True
 
     @exclusive
-    def _open_stream(self, prompt: Prompt, params: SamplingParams | None) -> str:
+    def _open_stream(
+        self, prompt: Prompt, params: SamplingParams | None, adapter: str | None
+    ) -> str:
         self._check_no_manual_requests("stream")
-        name = self.add_request(prompt, params)
+        name = self.add_request(prompt, params, adapter=adapter)
         self._mailboxes[name] = []
         return name
 

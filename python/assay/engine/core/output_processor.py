@@ -24,7 +24,8 @@ def append_token(
     if token in request.stop_token_ids:
         reason = "stop"
     else:
-        text = request.text.push(token)
+        params, count = request.params, len(request.tokens) - request.num_prompt_tokens
+        text = request.text.push(token, watched=count >= params.min_tokens)
         if request.text.stopped or _completes_grammar(request, token):
             reason = "stop"
         elif len(request.tokens) >= request.max_total_tokens:

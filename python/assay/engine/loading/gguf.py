@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay._native import GgufFile
-from assay.engine.loading import gguf_encoder
+from assay.engine.loading import gguf_encoder, sampling_defaults
 from assay.engine.loading.configuration import validated
 from assay.engine.loading.gguf_configuration import NAMES, configuration
 from assay.engine.loading.gguf_keys import check_gguf_keys
@@ -64,5 +64,6 @@ def open_gguf(path: Path) -> ModelFiles:
         make_tokenizer=make_tokenizer,
         template_text=metadata.get("tokenizer.chat_template", str),
         notes=(*notes, *key_notes),
+        sampling=sampling_defaults.from_gguf(metadata),
         norms_include_offset=True,
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from assay._native import SafeTensorsFile, StoredTensor
 from assay.engine.architectures.registry import ENCODERS
+from assay.engine.loading import sampling_defaults
 from assay.engine.loading.configuration import SCHEMAS, known_architecture, validated
 from assay.engine.loading.encoder_files import open_encoder
 from assay.engine.loading.json_files import optional_json, read_json
@@ -68,6 +69,7 @@ def open_folder(folder: Path) -> ModelFiles:
         make_tokenizer=lambda: _tokenizer(folder, config, settings),
         template_text=_template(folder, settings),
         notes=notes,
+        sampling=sampling_defaults.from_folder(folder),
     )
 
 

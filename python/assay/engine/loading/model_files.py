@@ -88,6 +88,8 @@ class ModelFiles:
     template_text: str | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     synthetic: bool = False
+    sampling: Mapping[str, float] = field(default_factory=dict, repr=False)
+    """The sampling parameters that the files state, for requests that do not give their own."""
     norms_include_offset: bool = False
     """Whether stored norm weights include what the architecture adds to them, as in GGUF files."""
     identity: object = field(init=False, repr=False, compare=False, default_factory=object)

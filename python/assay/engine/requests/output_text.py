@@ -25,10 +25,15 @@ class StopStrings:
         self._buffer = ""
         self.found = False
 
-    def push(self, text: str) -> str:
-        """Append text; returns what can be shown now, nothing once a stop string was found."""
+    def push(self, text: str, *, watched: bool = True) -> str:
+        """Append text; returns what can be shown now, nothing once a stop string was found.
+
+        A text that is not watched passes as it is, with what was held back.
+        """
         if not self._stops:
             return text
+        if not watched:
+            return self.flush() + text
         if self.found:
             return ""
         self._buffer += text
@@ -71,9 +76,14 @@ class OutputText:
         """Whether a stop string has occurred."""
         return self._stops.found
 
-    def push(self, token: int) -> str:
-        """Append a token; returns the text that can be shown now."""
-        return "" if self._detokenizer is None else self._stops.push(self._detokenizer.push(token))
+    def push(self, token: int, *, watched: bool = True) -> str:
+        """Append a token; returns the text that can be shown now.
+
+        Unless it is `watched`, no stop string is looked for.
+        """
+        if self._detokenizer is None:
+            return ""
+        return self._stops.push(self._detokenizer.push(token), watched=watched)
 
     def finish(self) -> str:
         """End the output; returns the text held back, without any stop string."""

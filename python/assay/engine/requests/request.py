@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from assay.engine.requests.bad_words import banned_sequences, completing
 from assay.engine.requests.grammar import GrammarMatcher
 from assay.engine.requests.output_text import OutputText
 from assay.engine.requests.outputs import FinishReason
@@ -64,6 +65,8 @@ class Request:
     """The number of its LoRA adapter; 0 is none."""
     grammar: GrammarMatcher | None = None
     """Where its output is in the grammar that constrains it."""
+    banned: tuple[tuple[int, ...], ...] = ()
+    """The tokens of `bad_words`: none of these sequences may be completed."""
     is_plain: bool = True
     """Whether sampling needs no penalties, mask, bias or log-probabilities."""
     _output_counts: npt.NDArray[np.int32] | None = None
@@ -89,8 +92,8 @@ class Request:
         eos_ids = () if params.ignore_eos else tokenizer.stop_ids
         detokenizer = tokenizer.detokenizer(skip_special=params.skip_special_tokens)
         text = OutputText(detokenizer, params.stop)
-        for token in tokens[num_prompt_tokens:]:
-            text.push(token)
+        for number, token in enumerate(tokens[num_prompt_tokens:], 1):
+            text.push(token, watched=number >= params.min_tokens)
             if grammar is not None:
                 grammar.accept(token)
         return cls(
@@ -107,6 +110,7 @@ class Request:
             arrival_time=time.perf_counter(),
             grammar=grammar,
             adapter=adapter,
+            banned=() if not params.biased else banned_sequences(params.bad_words, tokenizer),
             is_plain=not (params.penalized or params.biased or params.logprobs is not None),
         )
 
@@ -182,6 +186,22 @@ class Request:
             self.grammar.fill_bias(rows, self.draft_tokens)
         for token, bias in self.params.biases:
             rows[:, token] += bias
+        if self.banned or self.num_output_tokens < self.params.min_tokens:
+            self._mask_endings(rows)
+
+    def _mask_endings(self, rows: npt.NDArray[np.float32]) -> None:
+        """Mask the last token of banned sequences, and what would end the output too early."""
+        output = [*self.tokens[self.num_prompt_tokens :], *self.draft_tokens]
+        first = self.num_output_tokens
+        for number, row in enumerate(rows, first):
+            masked = completing(self.banned, output[:number])
+            if number < self.params.min_tokens:
+                masked |= self.stop_token_ids
+            kept = row[list(masked)].copy()
+            row[list(masked)] = -np.inf
+            if masked and not np.isfinite(row).any():
+                # A grammar that allows nothing else comes first.
+                row[list(masked)] = kept
 
 
 def _fresh_seed() -> int:

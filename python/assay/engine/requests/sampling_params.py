@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError
@@ -53,6 +54,21 @@ class SamplingParams:
     """Added to the logits of these tokens; kept as pairs (`biases`)."""
     structured_output: StructuredOutput | None = None
     """What the text must look like; None leaves it free."""
+    min_tokens: int = 0
+    """Tokens before which neither the model's end nor a stop string ends the output."""
+    bad_words: str | Sequence[str] = ()
+    """Texts that the output does not contain, with or without a space before them."""
+
+    @classmethod
+    def with_defaults(cls, stated: Mapping[str, float], **given: Any) -> SamplingParams:
+        """The given parameters, then those that a checkpoint states (`ModelFiles.sampling`).
+
+        >>> SamplingParams.with_defaults({"top_p": 0.9, "top_k": 40}, top_k=5).top_p
+        0.9
+        """
+        return cls(
+            **{**stated, **{name: value for name, value in given.items() if value is not None}}
+        )
 
     def __post_init__(self) -> None:
         """Raise on the first invalid field."""
@@ -60,6 +76,13 @@ class SamplingParams:
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
         object.__setattr__(self, "logit_bias", self.biases)
+        words = (self.bad_words,) if isinstance(self.bad_words, str) else tuple(self.bad_words)
+        object.__setattr__(self, "bad_words", words)
+        _check_integer("min_tokens", self.min_tokens, 0)
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise InputError(
+                f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}"
+            )
         for token, value in self.biases:
             _check_integer("logit_bias", token, 0)
             _check_number("logit_bias", value, -math.inf, math.inf)
@@ -78,9 +101,10 @@ class SamplingParams:
         _check_number("repetition_penalty", self.repetition_penalty, 0.0, math.inf, above=True)
         _check_number("presence_penalty", self.presence_penalty, -math.inf, math.inf)
         _check_number("frequency_penalty", self.frequency_penalty, -math.inf, math.inf)
-        for text in stop:
-            if not isinstance(text, str) or not text:
-                raise InputError(f"stop: expected texts with characters, got {text!r}")
+        for name, texts in (("stop", stop), ("bad_words", words)):
+            for text in texts:
+                if not isinstance(text, str) or not text.strip(" " if name == "bad_words" else ""):
+                    raise InputError(f"{name}: expected texts with characters, got {text!r}")
 
     @property
     def greedy(self) -> bool:
@@ -96,7 +120,10 @@ class SamplingParams:
     @property
     def biased(self) -> bool:
         """Whether something is added to the logits before penalties: a bias or a mask."""
-        return bool(self.logit_bias) or self.structured_output is not None
+        return (
+            bool(self.logit_bias or self.bad_words or self.min_tokens)
+            or self.structured_output is not None
+        )
 
     @property
     def penalized(self) -> bool:

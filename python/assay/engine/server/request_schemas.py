@@ -123,6 +123,8 @@ class Sampling(Strict):
     repetition_penalty: (
         Annotated[float, Field(gt=0, le=10, allow_inf_nan=False, strict=True)] | None
     ) = None
+    min_tokens: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = None
+    bad_words: StopString | Annotated[list[StopString], Field(max_length=128)] | None = None
     stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
     ignore_eos: StrictBool | None = None
     skip_special_tokens: StrictBool | None = None

@@ -20,6 +20,7 @@ from assay.engine.server.errors import ApiError
 from assay.engine.server.reasoning import ReasoningFormat
 from assay.engine.server.request_schemas import Inputs, Sampling
 from assay.engine.server.tools import Family
+from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.engine.core.encoder import Encoder
@@ -63,6 +64,8 @@ class ServedModel:
     """The texts of the BOS and EOS tokens, as `bos_token` and `eos_token`."""
     compile_grammar: Callable[[StructuredOutput], object] | None = None
     """Compiles what an output must look like; None if the engine cannot constrain outputs."""
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """The sampling parameters of the checkpoint, for requests that do not give their own."""
     adapter: str | None = None
     """The LoRA adapter that its requests use."""
     parent: str | None = None
@@ -73,13 +76,24 @@ class ServedModel:
 
 
 def served_model(
-    engine: Engine, name: str, *, tool_call_parser: str = AUTO, reasoning_parser: str = AUTO
+    engine: Engine,
+    name: str,
+    *,
+    tool_call_parser: str = AUTO,
+    reasoning_parser: str = AUTO,
+    max_model_len: int | None = None,
 ) -> ServedModel:
     """An engine's model, under the name that clients use.
 
     The parsers of tool calls and reasoning are those that the chat template tells, those of the
-    given names, or none.
+    given names, or none. `max_model_len` bounds a request below the engine's own limit.
     """
+    context = engine.context_limit
+    if max_model_len is not None and max_model_len > context:
+        raise InputError(
+            f"max_model_len: expected at most {context}, the limit of model and KV cache, got "
+            f"{max_model_len}"
+        )
     tokenizer, template = engine.files.tokenizer, engine.files.chat_template
     # Built now, so that the first prompt does not wait for it.
     tokenizer.build()
@@ -92,7 +106,7 @@ def served_model(
         split = None if reasoning_parser == NONE else reasoning.format_named(reasoning_parser)
     return ServedModel(
         name=name,
-        context_limit=engine.context_limit,
+        context_limit=max_model_len or context,
         vocabulary=engine.model.shape.vocabulary,
         encode=tokenizer.encode,
         encode_rendered=partial(tokenizer.encode, add_special=False),
@@ -106,6 +120,7 @@ def served_model(
         chat_template=None if template is None else template.text,
         special_names=tokenizer.special_texts,
         compile_grammar=engine.compile_grammar,
+        sampling=engine.files.sampling,
     )
 
 
@@ -258,7 +273,9 @@ class Service:
             limit = self._max_tokens(prompt, max_tokens, param)
             for _ in range(choices):
                 repeated.append(prompt)
-                one = sampling_params(body, limit, logprobs, len(params), constraint)
+                one = sampling_params(
+                    body, limit, logprobs, len(params), constraint, self.model.sampling
+                )
                 params.append(replace(one, skip_special_tokens=not show_special))
         prompt_tokens = sum(map(len, prompts))
         return GenerationRequest(operation, repeated, params, prompt_tokens, choices)
@@ -301,21 +318,21 @@ def sampling_params(
     logprobs: int | None,
     index: int,
     constraint: StructuredOutput | None = None,
+    stated: Mapping[str, float] | None = None,
 ) -> SamplingParams:
-    """The engine's parameters for choice `index` of a request."""
-
-    def given(value: T | None, default: T) -> T:
-        return default if value is None else value
-
-    return SamplingParams(
+    """The engine's parameters for choice `index` of a request, then those that a checkpoint states."""
+    return SamplingParams.with_defaults(
+        stated or {},
         max_tokens=max_tokens,
-        temperature=given(body.temperature, 1.0),
-        top_k=max(given(body.top_k, 0), 0),
-        top_p=given(body.top_p, 1.0),
-        min_p=given(body.min_p, 0.0),
-        repetition_penalty=given(body.repetition_penalty, 1.0),
-        presence_penalty=given(body.presence_penalty, 0.0),
-        frequency_penalty=given(body.frequency_penalty, 0.0),
+        temperature=body.temperature,
+        top_k=None if body.top_k is None else max(body.top_k, 0),
+        top_p=body.top_p,
+        min_p=body.min_p,
+        repetition_penalty=body.repetition_penalty,
+        presence_penalty=body.presence_penalty,
+        frequency_penalty=body.frequency_penalty,
+        min_tokens=body.min_tokens,
+        bad_words=body.bad_words,
         # Choices of one prompt differ only in their seed.
         seed=None if body.seed is None else (body.seed + index) % 2**63,
         logprobs=logprobs,
