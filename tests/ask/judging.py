@@ -9,9 +9,11 @@ from typing import Any
 from assay.asking.answering import AskAnswer
 from assay.model.language.quantity import parse_quantity
 
-QUESTIONS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "questions.json").read_text(encoding="utf-8")
-)
+QUESTIONS: list[dict[str, Any]] = [
+    row
+    for name in ("questions.json", "further_questions.json")
+    for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+]
 COUNTED = ("GPU", "node", "replica", "request", "1", "%")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from assay.asking.answering import ask
 from assay.cli.app import run
+from assay.errors import InputError
 
 from .judging import QUESTIONS, judge
 
@@ -39,6 +40,7 @@ def score(rows: Iterable[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
 def test_there_are_sixty_questions_of_our_own_and_each_has_an_oracle() -> None:
     parts = Counter(row["part"] for row in QUESTIONS)
     assert parts["own"] >= 60
+    assert parts["further"] >= 60
     assert parts["B wrong"] >= 25
     assert all(row["oracle"] and row["expect"] for row in QUESTIONS)
 
@@ -52,12 +54,20 @@ def test_questions_of_strangers_are_answered_right_or_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["B", "own"])
+@pytest.mark.parametrize("part", ["B", "own", "further"])
 def test_all_questions_are_answered_right_or_refused(part: str) -> None:
     counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))
     print(part, dict(counts))
     assert wrong == []
     assert counts["right"] >= LEAST_RIGHT * counts.total()
+
+
+def test_traps_are_refused() -> None:
+    """Negations, ranges, choices among nothing, places and names that do not exist."""
+    rows = [row for row in QUESTIONS if row["part"] == "further" and "refused" in row["expect"]]
+    counts, wrong = score(rows)
+    assert wrong == []
+    assert counts["right"] == len(rows) >= 13
 
 
 COMMANDS = (
@@ -125,7 +135,11 @@ def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[
         ("Does Llama 3.1 8B fit on one H100 for $3/h?", ["$3/h"]),
         ("how much does a DGX H100 cost", ["dgx h100"]),
         ("what fraction of the cost is electricity?", ["fraction", "electricity"]),
-        ("How much CO2 per 1000 requests of Llama 3.1 8B on H100 in Poland?", ["1000", "requests"]),
+        ("How much CO2 per 1000 requests of Llama 3.1 8B on H100 in Poland?", ["1000 requests"]),
+        ("What is the cheapest AMD GPU for Llama 3.1 8B?", ["amd"]),
+        ("Which GPU is the most expensive for Llama 3.1 8B?", ["most expensive"]),
+        ("How long do 1000 requests take on Llama 3.1 8B on H100?", ["1000 requests"]),
+        ("Cost per token of training Llama 3.1 8B per GPU on 1T tokens, 64 H100", ["per gpu"]),
     ],
 )
 def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list[str]) -> None:
@@ -152,6 +166,88 @@ def test_what_a_question_leaves_open_is_not_guessed(question: str, reason: str) 
     answer = ask(question)
     assert answer.outcome is None
     assert reason in str(answer.problem)
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        (
+            "TTFT of Llama 3.1 8B on H200 with an 8k prompt and 32k context",
+            "a prompt and a context",
+        ),
+        ("throughput of Llama 3.1 70B with TP 4 on 8 H100", "replicas or pipeline stages"),
+        ("what if electricity doubles: H100 or B200?", "a change and a comparison"),
+        ("How many GPUs for 1000 users and 2 requests per minute of Llama 3.1 8B?", "say whose"),
+        ("How much memory does training Llama 3.1 8B need?", "how many GPUs"),
+    ],
+)
+def test_values_that_may_mean_two_things_are_asked_back(question: str, reason: str) -> None:
+    answer = ask(question)
+    assert answer.outcome is None
+    assert answer.problem is not None
+    assert reason in f"{answer.problem} {answer.problem.hint}"
+
+
+def test_a_question_longer_than_is_read_is_refused() -> None:
+    with pytest.raises(InputError, match="at most 400 characters"):
+        ask("TTFT of Llama 3.1 8B on H200 " + "please " * 60)
+
+
+@pytest.mark.parametrize(
+    ("question", "choice"),
+    [
+        ("which is slower for llama 3.1 8b, H200 or A100?", "a100_sxm"),
+        ("which has higher throughput for llama 3.1 8b, H200 or A100?", "h200_sxm"),
+        ("Is a B200 or an H100 more expensive per hour?", "b200_sxm"),
+        ("which is more efficient in tokens per watt, H100 or A100, for llama 3.1 8b?", "h100_sxm"),
+        ("which grid is dirtier, Poland or Norway?", "poland"),
+    ],
+)
+def test_a_comparison_may_ask_for_the_worse_one(question: str, choice: str) -> None:
+    outcome = ask(question).outcome
+    assert outcome is not None
+    assert outcome.choice == choice
+
+
+def test_a_verdict_on_fitting_counts_the_requests() -> None:
+    """43 GB of KV cache a request of 128k beside 70.6 GB of weights: one on 4 H100, not 64."""
+    verdicts = [
+        ask(f"Does Llama 3.1 70B fit on 4 H100 with {users} users at 128k context?").outcome
+        for users in (1, 64)
+    ]
+    assert [outcome and outcome.verdict for outcome in verdicts] == ["yes", "no"]
+
+
+def test_rates_of_each_user_add_up() -> None:
+    """1,000 users with 2 requests a minute each send 33.3 requests/s."""
+    each, whole = (
+        ask(f"How many H200 for {load} of Llama 3.1 8B?").outcome
+        for load in ("1000 users sending 2 requests per minute each", "33.33 requests per second")
+    )
+    assert each is not None
+    assert whole is not None
+    assert each.value == whole.value
+
+
+def test_a_node_stands_for_its_gpus() -> None:
+    node, gpus = (
+        ask(f"Does DeepSeek V3 fit on {machine}?").outcome for machine in ("a DGX B200", "8 B200")
+    )
+    assert node is not None
+    assert gpus is not None
+    assert node.lines == gpus.lines
+    rack = ask("What power does a GB200 NVL72 draw?").outcome
+    assert rack is not None
+    assert "--with accelerators/gb200 " in rack.lines[0]
+
+
+def test_gpus_and_days_of_a_run_give_a_verdict() -> None:
+    """6 N D = 4.8e22 FLOP: 64 H100 need 8.8 days at their peak."""
+    verdicts = [
+        ask(f"Can 64 H100 train Llama 3.1 8B on 1T tokens in {days} days?").outcome
+        for days in (8, 60)
+    ]
+    assert [outcome and outcome.verdict for outcome in verdicts] == ["no", "yes"]
 
 
 def test_alternatives_of_other_sizes_are_compared_on_as_many_gpus() -> None:

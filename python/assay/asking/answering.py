@@ -9,60 +9,39 @@ from typing import Any, Final
 
 from assay.answers import Answer
 from assay.asking import variables
-from assay.asking.cases import DEFAULTS, place_entries
-from assay.asking.comparing import (
-    alternatives,
-    best_accelerator,
-    compare,
-    driver,
-    is_driver,
-    what_if,
-)
+from assay.asking.cases import DEFAULTS, place_entries, with_node_as_gpus
+from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
+from assay.asking.comparing import alternatives, best_accelerator, compare, driver, what_if
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, applies, by_name, has_cue
 from assay.asking.names import near, title
 from assay.asking.outcome import Outcome
-from assay.asking.reading import COMMON, EXPLAINING, FILLER, Mention, Reading, read
-from assay.asking.text import MASKS, word_set
+from assay.asking.reading import FILLER, Mention, Reading, read
+from assay.asking.text import LONGEST, MASKS
 from assay.asking.training import tokens_text
+from assay.asking.unused import unused
 from assay.errors import AssayError, InputError
 
 _TRAINS: Final = re.compile(
     r"\b(?:pre[ -]?)?train(?:s|ed|ing|able)?\b|\bfine[ -]?tun|\bepochs?\b|\bmfu\b|\boptimizer\b|gradient"
 )
-_SERVES: Final = re.compile(r"\bserv(?:e|es|ed|ing)\b|inference|\boutput tokens?\b|\bdecod")
+_SERVES: Final = re.compile(
+    r"\bserv(?:e|es|ed|ing)\b|inference|\b(?:output|input|cached|generated) tokens?\b|\bdecod|\bgenerat|\bproduc"
+)
+_FEWEST_TRAINED: Final = 1e11
+"""Tokens from which a question that says no more means a training run."""
+_AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
+"""Intents to which a number of requests is of those at once."""
 _CHANGES: Final = re.compile(
     r"what if|(?:what )?happens?|effect|impact|change[sd]?\b"
     r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
 )
-_WORKLOAD_WORDS: Final = word_set(
-    """train trains trained training pretrain pretrained pretraining pre serving inference finetune
-    finetuning tune tuning fine run epoch"""
-)
-_CHANGE_WORDS: Final = word_set(
-    """what if happens happen effect impact change changes changed goes go rises falls drops
-    becomes were electricity power energy price prices cost costs bill tariff rent rental
-    utilization utilisation load hardware capex kwh pue"""
-)
-_COMPARING_WORDS: Final = word_set(
-    """which better best faster cheaper cheapest fastest compare compared between choose pick
-    prefer higher highest lower lowest more less ahead wins win winner dearer slower country or instead card
-    one"""
-)
 _COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
-_ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
 _PER_GPU: Final = ("throughput", "ttft", "tpot", "latency", "capacity")
 """Intents whose figures compare only on the same number of GPUs."""
 _DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
 """Intents whose words may be those of what changes."""
-_FASTEST: Final = re.compile(
-    r"(?:what|which) (?:gpu|card|accelerator)s?\b|fastest (?:gpu|card|accelerator)"
-)
 _SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
-_CHEAPEST: Final = re.compile(
-    r"(?:what|which) (?:gpu|card|accelerator)s?\b"
-    r"|(?:cheapest|most (?:affordable|economical|cost[ -]?effective)|best value|lowest cost)\b"
-)
 
 
 @dataclass(frozen=True)
@@ -160,6 +139,11 @@ def ask(question: str) -> AskAnswer:
         raise InputError(
             "the question is empty", 'such as: assay ask "does Llama 3.1 70B fit on one H200?"'
         )
+    if len(reading.text) > LONGEST:
+        raise InputError(
+            f"a question of at most {LONGEST} characters, got {len(reading.text):,}",
+            "ask for less at once",
+        )
     workload = _workload(reading)
     intent = _intent(reading, workload)
     if intent is None:
@@ -172,18 +156,19 @@ def ask(question: str) -> AskAnswer:
         return _refused(
             reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
         )
+    reading = _adapted(reading, intent)
     if intent.name == "break-even":
         # Owning and renting are the two sides of it, not alternatives to ask for one by one.
         reading = reading.with_values({"finance": None})
     slots, changes = alternatives(reading)[0], _is_change(reading)
-    unused = _unused(reading, intent, slots, changes)
-    if unused:
+    left = unused(reading, intent, slots, changes)
+    if left:
         named = {part.words for part in reading.mentions}
-        if not (changes or slots or named & set(unused)):
+        if not (changes or slots or named & set(left)):
             answered = _variable(reading)
             if answered.outcome is not None:
                 return answered
-        return _refused(reading, intent, unused, None, workload)
+        return _refused(reading, intent, left, None, workload)
     try:
         outcome = _outcome(reading, intent, bool(slots), changes)
     except AssayError as error:
@@ -191,12 +176,25 @@ def ask(question: str) -> AskAnswer:
     return AskAnswer(reading, intent.name, outcome, notes=outcome.notes)
 
 
+def _adapted(reading: Reading, intent: Intent) -> Reading:
+    """The reading in the slots of an intent: a node as its GPUs, requests as those at once."""
+    if "model" in intent.slots and "node" not in intent.slots and intent.name != "cost":
+        reading = with_node_as_gpus(reading)
+    if (
+        intent.name in _AT_ONCE
+        and "concurrency" not in reading.slots
+        and "requests" in reading.slots
+    ):
+        reading = reading.with_values({"requests": None, "concurrency": reading.get("requests")})
+    return reading
+
+
 def _workload(reading: Reading) -> str:
+    """Training where a word says so; of tokens alone, where they are as many as of a run."""
     if _TRAINS.search(reading.rest) or "tuning" in reading.slots:
         return "training"
-    return (
-        "training" if "tokens" in reading.slots and not _SERVES.search(reading.rest) else "serving"
-    )
+    trained = reading.get("tokens", 0) >= _FEWEST_TRAINED and not _SERVES.search(reading.rest)
+    return "training" if trained else "serving"
 
 
 def _intent(reading: Reading, workload: str) -> Intent | None:
@@ -208,7 +206,9 @@ def _intent(reading: Reading, workload: str) -> Intent | None:
             intent
             for intent in INTENTS
             # A driver's words, such as the price of electricity, are what changes, not what is asked.
-            if not (changes and intent.name in _DRIVEN) and applies(intent, reading, workload)
+            if not (changes and intent.name in _DRIVEN)
+            and not (intent.name == "rent" and reading.values("finance") == ["buy"])
+            and applies(intent, reading, workload)
         ),
         None,
     )
@@ -225,6 +225,8 @@ def _intent(reading: Reading, workload: str) -> Intent | None:
         ):
             # A GPU alone with a way to rent it: its rent.
             return by_name("rent", workload)
+    if chosen is not None and chosen.name == "cost" and "requests" in slots:
+        return by_name("request-cost", workload)
     if chosen is not None:
         return chosen
     if changes or "finance" in reading.slots or "offer" in reading.slots:
@@ -247,57 +249,21 @@ def _is_change(reading: Reading) -> bool:
     )
 
 
-def _unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: bool) -> list[str]:
-    """Names, numbers and words of the question that the intent does not use."""
-    used = intent.slots | ({"factor"} if changes else set())
-    if changes and (changed := driver(reading)) is not None:
-        used |= {changed[0], "finance"}
-    if _CHEAPEST.search(reading.rest):
-        used |= {"finance"}
-    left = [part.words for part in reading.mentions if part.slot not in used]
-    # Two values where one is meant, and no comparison over them.
-    for several in {part.slot for part in reading.mentions}:
-        values = reading.values(several)
-        if len(values) > 1 and several not in slots:
-            left += [part.words for part in reading.mentions if part.slot == several][1:]
-    known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS
-    if slots or _CHEAPEST.search(reading.rest) or _FASTEST.search(reading.rest):
-        known |= _COMPARING_WORDS
-    if intent.workload == "serving":
-        known |= EXPLAINING
-    if "electricity_price" in reading.slots:
-        known |= _ELECTRICITY_WORDS
-    if changes:
-        known |= _CHANGE_WORDS
-    left += [
-        word
-        for word in reading.words()
-        if word not in known and not has_cue(intent, word) and not (changes and is_driver(word))
-    ]
-    return list(dict.fromkeys(left))
-
-
 def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) -> Outcome:
     answer = intent.answer
     assert answer is not None
+    if changes and compares:
+        raise InputError("a change and a comparison at once", "ask them one by one")
     if changes:
         return what_if(reading, answer)
     if compares:
         return compare(
             reading, answer, more_is_better=intent.more_is_better, same_gpus=intent.name in _PER_GPU
         )
-    if (
-        intent.name == "cost"
-        and "accelerator" not in reading.slots
-        and _CHEAPEST.search(reading.rest)
-    ):
-        return best_accelerator(reading, answer, more_is_better=False)
-    if (
-        intent.name == "throughput"
-        and "accelerator" not in reading.slots
-        and _FASTEST.search(reading.rest)
-    ):
-        return best_accelerator(reading, answer, more_is_better=True)
+    if asks_for_best(reading, intent):
+        return best_accelerator(
+            reading, answer, more_is_better=intent.more_is_better, of_cost=intent.name == "cost"
+        )
     return answer(reading)
 
 
@@ -309,6 +275,7 @@ def _variable(reading: Reading) -> AskAnswer:
     if matches:
         best = matches[0]
         unknown = variables.unexplained(reading, best)
+        unknown += [*chosen_kinds(reading, None), *superlatives(reading, None)]
         unknown += [part.words for part in reading.mentions if part.slot not in variables.SLOTS]
         unknown += [
             part.words

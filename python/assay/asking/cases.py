@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.asking.commands import SERVING, TRAINING, Resolve
+from assay.asking.names import spellings
 from assay.asking.reading import Reading
 from assay.catalog import entries, offers
 from assay.errors import InputError
@@ -107,6 +108,22 @@ def gpus_of(reading: Reading) -> int | None:
     return None if gpus is None else int(gpus) * (int(nodes) if nodes else 1)
 
 
+def with_node_as_gpus(reading: Reading) -> Reading:
+    """The reading with the GPUs of a node that it names, such as a DGX H100, instead of the node."""
+    node = reading.get("node")
+    if node is None or "accelerator" in reading.slots or len(reading.values("node")) > 1:
+        return reading
+    part = next(part for part in node.split("_") if part != "dgx")
+    name = spellings().get(part)
+    size = entries.read("nodes", node).given.get("cluster.node.gpus")
+    if name is None or size is None:
+        return reading
+    gpus = round(size) * int(reading.get("nodes", 1))
+    return reading.with_values(
+        {"node": None, "nodes": None, "accelerator": name.entry, "gpus": gpus}
+    )
+
+
 def assumptions(reading: Reading, workload: str) -> tuple[str, ...]:
     """The names that the question leaves open, or says half."""
     defaults = DEFAULTS[workload]
@@ -117,6 +134,8 @@ def assumptions(reading: Reading, workload: str) -> tuple[str, ...]:
             lines.append(f"{slot} {defaults[slot]}")
         elif mention.is_short:
             lines.append(f'"{mention.words}" is {mention.value}')
+    if "nodes" in reading.slots and "gpus" not in reading.slots:
+        lines.append(f"nodes of {GPUS_OF_A_NODE} GPUs")
     return tuple(lines)
 
 
@@ -201,6 +220,8 @@ def serving_case(reading: Reading, *, fits: bool = True, lone: bool = False) -> 
         if reading.get(slot) is not None
     ]
     if (context := reading.get("context")) is not None:
+        if "prompt" in reading.slots:
+            raise InputError("a prompt and a context, which holds the prompt", "say one of them")
         output = reading.get("output")
         answer = 1 if output is None and fits is False else int(output or 256)
         prompt = max(1, int(context) - answer)
@@ -240,9 +261,14 @@ def _with_formats(case: Case, reading: Reading) -> Case:
 
 def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
     """The case on the question's GPUs, or on the fewest that hold the model."""
-    if (tensor := reading.get("tensor")) is not None:
-        return _laid_out(case, (int(tensor), 1))
     gpus = gpus_of(reading)
+    if (tensor := reading.get("tensor")) is not None:
+        if gpus not in (None, int(tensor)):
+            raise InputError(
+                f"{gpus} GPUs and {tensor} tensor ranks: replicas or pipeline stages?",
+                "assay predict --tensor N --pipeline N takes any layout",
+            )
+        return _laid_out(case, (int(tensor), 1))
     if gpus is not None:
         layout = layout_of(gpus)
         case = _laid_out(case, layout)

@@ -204,6 +204,9 @@ class Estimate:
         """The command line."""
         words = ["assay", "estimate", self.model, self.accelerator, self.tokens, self.where]
         for name, value in self.options:
+            if name == "assign":
+                words += [word for text in value for word in ("--set", text)]
+                continue
             words.append(f"--{name.replace('_', '-')}")
             words += (
                 [] if value is True else [f"{value:g}" if isinstance(value, float) else str(value)]

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.cases import common_provider, serving_case
+from assay.asking.choosing import wants_worst
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.text import MASKS
 from assay.errors import AssayError, InputError
 
 Answer = Callable[[Reading], Outcome]
@@ -36,9 +38,17 @@ _DRIVERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("gpu_price", r"(?:gpu|card|hardware)s?\s*(?:prices?|costs?|get|become|were|are)|capex", "econ.gpu.price"),
     ("load", r"utili[sz]ation|\bload\b", "econ.serving.load"),
     ("pue", r"\bpue\b", "thermal.dc.pue"),
+    ("prompt", r"\bprompts?\b(?: length)?", "serving.prompt"),
+    ("output", r"\b(?:output|answer) length\b", "serving.output"),
+    ("concurrency", r"\bbatch(?: size)?\b|\bconcurrency\b|\b(?:number of )?users\b", "serving.concurrency"),
 )  # fmt: skip
 """What a change may be of: the slot, the words for it, and the variable that has its base."""
 _DRIVER_WORDS: Final = {slot: re.compile(words) for slot, words, _ in _DRIVERS}
+_LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
+"""A GPU without a number, beside others with one."""
+_STATED: Final = 5
+"""Of those, the ones that a question states a new value of: the others are what it is about."""
+_PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
 _UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
 """Base units in the slot's unit: a kWh in joules, an hour in seconds."""
 
@@ -61,11 +71,16 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
 
 
 def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus: bool) -> Outcome:
-    """The same question for each alternative, and the best of them.
+    """The same question for each alternative, and the best of them, or the worst if that is asked for.
 
     `same_gpus` gives all the most GPUs that one of them needs, where the question does not say.
     """
+    more_first = more_is_better != wants_worst(reading, more_is_better)
     slots, every = alternatives(reading)
+    if "gpus" in reading.slots - slots and "accelerator" in slots and _LONE.search(reading.rest):
+        raise InputError(
+            f"{reading.get('gpus'):,} GPUs of which of them?", 'say so: "4 H100 or one H200"'
+        )
     shared: dict[str, Any] = {}
     assumed = []
     rented = reading.get("finance") == "rent" and not reading.slots & {"provider", "rent", "offer"}
@@ -82,17 +97,19 @@ def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus
             shared["gpus"] = max(tensor * pipeline for tensor, pipeline in layouts)
             assumed.append(f"{shared['gpus']} GPUs for each")
     outcome = _each(
-        reading, [(name, {**shared, **values}) for name, values in every], answer, more_is_better
+        reading, [(name, {**shared, **values}) for name, values in every], answer, more_first
     )
     return replace(outcome, assumed=(*assumed, *outcome.assumed))
 
 
-def best_accelerator(reading: Reading, answer: Answer, *, more_is_better: bool) -> Outcome:
+def best_accelerator(
+    reading: Reading, answer: Answer, *, more_is_better: bool, of_cost: bool
+) -> Outcome:
     """The best of some accelerators: by cost owned or rented at one provider, else on as many GPUs."""
     every = [(name, {"accelerator": name}) for name in _TRIED]
     more: dict[str, Any] = {}
     of = "owned GPUs"
-    if more_is_better:
+    if not of_cost:
         layouts = [serving_case(reading.with_values(values)).layout for _, values in every]
         more = {"gpus": max(tensor * pipeline for tensor, pipeline in layouts)}
         of = f"{more['gpus']} GPUs of each"
@@ -151,13 +168,20 @@ def _best(
 
 def driver(reading: Reading) -> tuple[str, str] | None:
     """The slot and the variable that a change of the question is about."""
-    given = [slot for slot, _, _ in _DRIVERS if slot in reading.slots]
-    for slot, _, variable in _DRIVERS:
-        if slot in given or (not given and _DRIVER_WORDS[slot].search(reading.text)):
-            return slot, variable
-    if "factor" in reading.slots and "accelerator" in reading.slots:
-        return "gpu_price", "econ.gpu.price"
-    return None
+    if "factor" in reading.slots:
+        # A value that the question gives is no change; what changes is named, and is one thing.
+        named = [
+            (slot, variable)
+            for slot, _, variable in _DRIVERS
+            if slot not in reading.slots and _DRIVER_WORDS[slot].search(reading.rest)
+        ]
+        if not named and "accelerator" in reading.slots and _PRICED.search(reading.text):
+            return "gpu_price", "econ.gpu.price"
+        return named[0] if len(named) == 1 else None
+    return next(
+        ((slot, variable) for slot, _, variable in _DRIVERS[:_STATED] if slot in reading.slots),
+        None,
+    )
 
 
 def is_driver(word: str) -> bool:

@@ -88,8 +88,16 @@ def _of_accelerator(reading: Reading, target: str) -> Outcome:
 
 
 def gpu_price(reading: Reading) -> Outcome:
-    """What a GPU costs to buy."""
-    return _of(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), "econ.gpu.price")
+    """What GPUs cost to buy."""
+    case = Case(SERVING, (f"accelerators/{accelerator_of(reading)}",))
+    outcome = _of(case, "econ.gpu.price")
+    gpus = gpus_of(reading)
+    if gpus is None or gpus == 1:
+        return outcome
+    whole = gpus * (outcome.result.value or math.nan)
+    text = f"{whole:,.0f} USD: {gpus:,} x {outcome.result.text}"
+    assumed = ("bought, and without the nodes and the network that they need",)
+    return replace(outcome, text=text, value=whole, unit="USD", assumed=assumed)
 
 
 def rent(reading: Reading) -> Outcome:
@@ -105,7 +113,11 @@ def rent(reading: Reading) -> Outcome:
         assumed.append(f"its usual offer, {usual.name}")
     case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=offer)
     outcome = _of(case, RENT)
-    gpus, days = gpus_of(reading) or 1, reading.get("days")
+    if reading.slots >= {"days", "per_time"}:
+        raise InputError("a time and a cost by the month or the year", "say one of them")
+    gpus, days = gpus_of(reading) or 1, reading.get("days", reading.get("per_time"))
+    if "per_gpu" in reading.slots:
+        gpus = 1
     if gpus == 1 and days is None:
         return replace(outcome, assumed=tuple(assumed))
     hours = 24 * days if days is not None else 1

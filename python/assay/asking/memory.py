@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Final
 
 from assay.asking.cases import (
     CONCURRENCIES,
@@ -18,8 +20,15 @@ from assay.asking.cases import (
 from assay.asking.commands import Minimize
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
-from assay.catalog import models
+from assay.catalog import entries, models
+from assay.errors import InputError
 from assay.plurals import count
+
+_SINGLE: Final = (
+    "l4", "rtx_4090", "rtx_5090", "l40s", "a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "mi300x",
+)  # fmt: skip
+"""Accelerators that "which GPU" is looked for among."""
+_CAPACITY: Final = "gpu.memory.capacity"
 
 
 def weights(reading: Reading) -> Outcome:
@@ -37,6 +46,8 @@ def _model_only(case: Case) -> tuple[str, ...]:
 
 def kv_cache(reading: Reading) -> Outcome:
     """Bytes of the KV cache: of a token, of a context, or of several requests of it."""
+    if "weights" in reading.words():
+        raise InputError("the KV cache does not depend on the format of weights", "leave it out")
     if (name := reading.get("format")) is not None and "kv_format" not in reading.slots:
         reading = reading.with_values({"kv_format": name, "format": None})
     requests = reading.get("concurrency")
@@ -56,7 +67,7 @@ def kv_cache(reading: Reading) -> Outcome:
 def fit(reading: Reading) -> Outcome:
     """Whether a model fits on the GPUs."""
     gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None, "concurrency": None}))
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     broken = dict(result.violated)
     sizes = memory(case)
@@ -73,6 +84,13 @@ def fit(reading: Reading) -> Outcome:
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
                        assumed=case.assumed, verdict="no")  # fmt: skip
     requests = math.floor(result.value or 0)
+    asked = reading.get("concurrency", 1)
+    if requests < asked:
+        text = (
+            f"no: {model_of(reading)} fits on {machine}, but its KV cache holds {count(requests, 'request')} "
+            f"of {_tokens_of(case):,.0f} tokens, not {asked:,}"
+        )
+        return Outcome(text, result, assumed=case.assumed, verdict="no")
     text = (
         f"yes: {model_of(reading)} fits on {machine}; weights take {share:.4g} GB of each, and the "
         f"KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
@@ -130,6 +148,23 @@ def users(reading: Reading) -> Outcome:
         return fit(reading)
     text = f"the KV cache holds {math.floor(result.value or 0):,} requests of {_tokens_of(case):,.0f} tokens at once"
     return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
+
+
+def smallest(reading: Reading) -> Outcome:
+    """The GPU of the least memory that holds a model by itself, of those that are usual."""
+    ordered = sorted(_SINGLE, key=lambda name: entries.read("accelerators", name).given[_CAPACITY])
+    outcomes = {name: fit(reading.with_values({"accelerator": name})) for name in ordered}
+    fitting = [name for name in ordered if outcomes[name].verdict == "yes"]
+    rows = [(name, outcome.text) for name, outcome in outcomes.items()]
+    if not fitting:
+        raise InputError(
+            f"none of {', '.join(ordered)} holds {model_of(reading)} by itself",
+            'ask for the fewest: "how many H200 hold ..."',
+        )
+    first = outcomes[fitting[0]]
+    commands = tuple(outcome.result.command for outcome in outcomes.values())
+    return replace(first, text=f"{', '.join(fitting)}: the one of least memory first", rows=rows,
+                   verdict="", choice=fitting[0], commands=commands)  # fmt: skip
 
 
 def longest_context(reading: Reading) -> Outcome:

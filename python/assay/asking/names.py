@@ -69,6 +69,10 @@ def spellings() -> dict[str, Name]:
     for text in [text for text in known if (text.isdigit() and len(text) != 4) or len(text) < 2]:
         # A bare number is a quantity; "4090" is a name nevertheless.
         del known[text]
+    for node in entries.names("nodes"):
+        # A rack is a node of its own, although its GPUs are sold by its name.
+        if node.endswith("_nvl72"):
+            known[normalize_name(node)] = Name("node", node)
     # Who says "Llama 70B" today means the newest model of that size.
     newest: dict[str, Name] = {}
     for text, name in _short_models():
@@ -207,6 +211,8 @@ def near(text: str, words: Sequence[str]) -> dict[str, list[str]]:
         tried = []
         for start in (place for place, part in enumerate(parts) if part == pieces[0]):
             tried += ["".join(parts[start : start + length]) for length in (4, 3, 2, 1)]
+        # Letters that are taken for digits.
+        tried += [spelling.replace("o", "0").replace("l", "1") for spelling in tried[-1:]]
         for spelling in tried:
             close = difflib.get_close_matches(spelling, spellings(), n=4, cutoff=_NEAR)
             if close:

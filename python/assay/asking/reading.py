@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,19 +18,19 @@ FILLER: Final = word_set(
     used one ones per during while there has have had having get gets got take takes took need
     needs needed require requires required see sees into than then each every any some all much
     many more most only just about around approximately roughly currently today now want wants
-    like know let say such between across over through up out off not no yes whether also still
+    like know let say such between across over through up out off yes whether also still
     really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
-    make makes possible possibly enough without versus vs against compared compare comparison
+    make makes possible possibly enough versus vs against compared compare comparison until
     difference instead rather same both either"""
 )
-"""Words that carry no meaning here."""
+"""Words that carry no meaning here. A negation has one, and nothing understands it."""
 COMMON: Final = word_set(
     """gpu gpus card cards accelerator accelerators model models llm llms system machine machines
     setup deployment run running runs inference serve serving served serves server deploy
     deployed host hosting use using workload job jobs work whole size length total number amount
     value figure average mean typical expected estimated estimate predicted time usd dollars
     dollar token tokens data center centers datacenter datacenters site vllm engine x - decode
-    decoding generation generate nvidia amd google cluster h hour hours"""
+    decoding generation generate nvidia cluster"""
 )
 """Words of the field that say little by themselves."""
 EXPLAINING: Final = word_set(
@@ -86,6 +87,10 @@ class Reading:
     def explains(self) -> bool:
         """Whether the question asks where a figure comes from."""
         return any(word in EXPLAINING for word in self.words())
+
+    def without(self, expression: re.Pattern[str]) -> Reading:
+        """The reading without words that say nothing more."""
+        return replace(self, rest=expression.sub("", self.rest))
 
     def words(self) -> list[str]:
         """The words that are neither names nor numbers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,7 +26,13 @@ from assay.asking.reading import Reading
 from assay.errors import InputError
 from assay.plurals import count
 
+_OF_EACH: Final = re.compile(
+    r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
+)
+_OF_TOKENS: Final = re.compile(r"tokens?\b|\bserv|inference|requests?\b|\bmodel\b|\bllm\b")
 _SHORT: Final = "1,024 tokens in, 128 out"
+_SECONDS_OF: Final = {"minute": 60.0, "hour": 3600.0}
+_PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 LONE_RATE: Final = 0.1
 """Requests per second at which a server is idle but for one request."""
 
@@ -50,6 +57,12 @@ def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
 
 
+def _paid(reading: Reading) -> tuple[str, ...]:
+    """That the GPUs are owned, where the question does not say how they are paid for."""
+    said = reading.slots & {"finance", "rent", "provider", "offer"}
+    return () if said else ("owned GPUs",)
+
+
 def _workload(reading: Reading) -> tuple[str, ...]:
     """Lengths and requests that the scenario has and the question does not say."""
     requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
@@ -57,8 +70,16 @@ def _workload(reading: Reading) -> tuple[str, ...]:
 
 
 def throughput(reading: Reading) -> Outcome:
-    """Output tokens per second."""
-    return _figure(reading, "serving.throughput")
+    """Output tokens per second, of the deployment or of each of its GPUs."""
+    outcome = _figure(reading, "serving.throughput")
+    if "per_gpu" not in reading.slots:
+        return outcome
+    tensor, pipeline = serving_case(reading).layout
+    each = (outcome.result.value or math.nan) / (tensor * pipeline)
+    text = (
+        f"{each:,.4g} token/s per GPU: {outcome.result.text} of {count(tensor * pipeline, 'GPU')}"
+    )
+    return replace(outcome, text=text, value=each, unit="token/s")
 
 
 def tpot(reading: Reading) -> Outcome:
@@ -73,6 +94,10 @@ def tpot(reading: Reading) -> Outcome:
 def ttft(reading: Reading) -> Outcome:
     """Time to first token: of a lone request, unless the question says how many there are."""
     if "prefix_hits" in reading.slots:
+        if reading.slots & {"context", "concurrency"}:
+            raise InputError(
+                "cached prefixes with a context or requests at once", "say the prompt and a rate"
+            )
         return load(reading.with_values({"rate": LONE_RATE}), "first_token")
     return _figure(reading, "serving.time_to_first_token", concurrency=1)
 
@@ -85,20 +110,57 @@ def end_to_end(reading: Reading) -> Outcome:
 def cost(reading: Reading) -> Outcome:
     """Cost of an output token, of an input token, or of one that the prefix cache holds."""
     require_place(reading, "tariffs")
-    for kind in ("cached", "input"):
-        if kind in reading.words():
-            return _figure(reading, f"econ.cost.per_{kind}_token")
+    words = reading.words()
+    if {"input", "output"} <= set(words):
+        raise InputError("this is more than one question", "ask for input and output tokens apart")
+    of_tokens = reading.slots & {"model", "tokens", "per_tokens"} or _OF_TOKENS.search(reading.rest)
+    if not of_tokens and reading.slots & {"place", "node", "site"}:
+        raise InputError("the cost of what?", 'name a model: "... of Llama 3.1 8B"')
+    timed = "hour" in words or "hourly" in words or "per_time" in reading.slots
+    if timed and "tokens" not in reading.slots:
+        return _deployment(reading)
+    kind = next((kind for kind in ("cached", "input") if kind in words), "output")
     if reading.slots & {"tpot_limit", "ttft_limit"} and "concurrency" not in reading.slots:
-        return _cheapest_within_slo(reading)
-    outcome = _figure(reading.with_values({"tokens": None}), "econ.cost.per_output_token")
-    if (tokens := reading.get("tokens")) is not None:
-        whole = tokens * (outcome.result.value or math.nan)
-        text = f"{whole:,.2f} USD: {tokens:,.0f} output tokens at {outcome.result.text}"
-        return replace(outcome, text=text, value=whole, unit="USD")
+        outcome = _cheapest_within_slo(reading)
+    else:
+        outcome = _figure(reading, f"econ.cost.per_{kind}_token")
+    outcome = replace(outcome, assumed=(*_paid(reading), *outcome.assumed))
+    if reading.slots & {"tokens", "per_tokens"}:
+        return _for_tokens(reading, outcome, 1.0, "USD", kind)
     if "dollar" in reading.words():
         per_dollar = 1 / (outcome.result.value or math.nan)
         return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
     return outcome
+
+
+def _deployment(reading: Reading) -> Outcome:
+    """Cost of the deployment by the hour, or for a longer time."""
+    if "model" not in reading.slots:
+        raise InputError("a deployment of which model?", 'name one: "... of Llama 3.1 8B"')
+    outcome = _figure(reading, "econ.serving.rate")
+    days = reading.get("per_time", 1 / 24)
+    whole = days * (outcome.result.value or math.nan)
+    period = _PERIODS[days]
+    unit = f"USD/{period}" if period in ("hour", "day") else "USD"
+    text = f"{whole:,.4g} USD per {period}: {outcome.text}"
+    return replace(outcome, text=text, value=whole, unit=unit.replace("hour", "h"),
+                   assumed=(*_paid(reading), *outcome.assumed))  # fmt: skip
+
+
+def _for_tokens(
+    reading: Reading, outcome: Outcome, scale: float, unit: str, kind: str = "output"
+) -> Outcome:
+    """The figure of as many tokens as the question says, from that of one; `scale` gives the unit."""
+    tokens = reading.get("tokens", reading.get("per_tokens"))
+    if tokens is None:
+        return outcome
+    whole = tokens * scale * (outcome.result.value or math.nan)
+    period = f" per {_PERIODS[reading.get('per_time')]}" if "per_time" in reading.slots else ""
+    text = f"{whole:,.4g} {unit}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
+    if "tokens" not in reading.slots:
+        # By a thousand or a million tokens: another way to say the same figure.
+        return replace(outcome, text=text)
+    return replace(outcome, text=text, value=whole, unit=unit)
 
 
 def _cheapest_within_slo(reading: Reading) -> Outcome:
@@ -122,8 +184,13 @@ def _cheapest_within_slo(reading: Reading) -> Outcome:
 
 
 def request_cost(reading: Reading) -> Outcome:
-    """Cost of one request."""
-    return _figure(reading, "econ.cost.per_request")
+    """Cost of a request, or of as many as the question says."""
+    outcome = _figure(reading, "econ.cost.per_request")
+    if (requests := reading.get("requests")) is None:
+        return outcome
+    whole = requests * (outcome.result.value or math.nan)
+    text = f"{whole:,.4g} USD: {requests:,} requests at {outcome.result.text}"
+    return replace(outcome, text=text, value=whole, unit="USD")
 
 
 def efficiency(reading: Reading) -> Outcome:
@@ -135,20 +202,21 @@ def efficiency(reading: Reading) -> Outcome:
 
 
 def energy(reading: Reading) -> Outcome:
-    """Energy of an output token at the meter."""
-    return _figure(reading, "econ.energy.per_output_token")
+    """Energy of output tokens at the meter."""
+    outcome = _figure(reading, "econ.energy.per_output_token")
+    return _for_tokens(reading, outcome, 1 / 3.6e6, "kWh")
 
 
 def emissions(reading: Reading) -> Outcome:
-    """Emissions of an output token."""
+    """Emissions of output tokens."""
     require_place(reading, "grids")
-    return _figure(reading, "carbon.per_output_token")
+    return _for_tokens(reading, _figure(reading, "carbon.per_output_token"), 1e-9, "kg")
 
 
 def water(reading: Reading) -> Outcome:
-    """Water of an output token."""
+    """Water of output tokens."""
     require_place(reading, "grids")
-    return _figure(reading, "carbon.water.per_output_token")
+    return _for_tokens(reading, _figure(reading, "carbon.water.per_output_token"), 1e-3, "L")
 
 
 def power(reading: Reading) -> Outcome:
@@ -231,12 +299,25 @@ def capacity(reading: Reading) -> Outcome:
     case = serving_case(reading.with_values({"concurrency": 256}))
     result = case.resolve("serving.request_rate").run()
     assumed = (*unsaid_lengths(reading), "256 requests at once: saturated", *case.assumed)
-    return Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
+    outcome = Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
+    period = next((name for name in _SECONDS_OF if name in reading.words()), "")
+    if not period and "per_time" not in reading.slots:
+        return outcome
+    seconds = _SECONDS_OF[period] if period else 86400 * reading.get("per_time")
+    each = period or _PERIODS[reading.get("per_time")]
+    text = f"{seconds * (result.value or math.nan):,.0f} requests per {each}: {result.text}"
+    return replace(outcome, text=text)
 
 
 def replicas(reading: Reading) -> Outcome:
     """Replicas, GPUs or nodes for a rate of requests within a service level."""
-    reading = reading.with_values({"concurrency": None})
+    if (users := reading.get("concurrency")) is not None:
+        if not _OF_EACH.search(reading.rest):
+            raise InputError(
+                f"{users:,} users and a rate of requests", 'say whose: "2 requests per minute each"'
+            )
+        rate = float(reading.get("rate")) * users
+        reading = reading.with_values({"concurrency": None, "rate": rate})
     limits = (
         []
         if reading.slots & {"ttft_limit", "tpot_limit"}
@@ -265,6 +346,8 @@ def replicas(reading: Reading) -> Outcome:
 def limit(reading: Reading) -> Outcome:
     """What bounds most of a step: memory, compute, launch, network or host."""
     prefill = "prompt" in reading.slots or "prefill" in reading.rest
+    if prefill and reading.slots & {"concurrency", "context", "output"}:
+        raise InputError("a step is a prefill or a decode", "ask for one of them")
     options: list[tuple[str, Any]]
     if prefill:
         options = [("sequences", 0), ("prefill_tokens", int(reading.get("prompt", 1024)))]

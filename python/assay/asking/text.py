@@ -10,9 +10,13 @@ LONGEST: Final = 400
 
 _REPLACED: Final = (
     ("\u2019", "'"), ("\u00d7", "x"), ("\u2013", "-"), ("\u2014", " - "), ("\u2264", "<="),
+    ("\u20ac", " euro "), ("\u00a3", " pound "), ("centre", "center"), ("utilisation", "utilization"),
     ("what's", "what is"), ("how's", "how is"), ("who's", "who is"), ("that's", "that is"),
     ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"),
 )  # fmt: skip
+_PARAMETERS: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*-?(?:billion|bn|b)[ -]*(?:parameters?|params?)\b"
+)
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*x\s*(?=[a-z])")
 _POSSESSIVE: Final = re.compile(r"'s?\b|'")
@@ -33,11 +37,12 @@ def normalized(question: str) -> str:
     >>> normalized("What's  16,384 x H100?")
     'what is 16384 x h100?'
     """
-    text = " ".join(question.lower().split())[:LONGEST]
+    text = " ".join(question.lower().split())
     for old, new in _REPLACED:
         text = text.replace(old, new)
     text = "".join(letter if letter.isascii() else " " for letter in text)
-    return _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
+    text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
+    return _PARAMETERS.sub(r"\1b", text)
 
 
 def tokens(text: str) -> list[tuple[str, int, int]]:

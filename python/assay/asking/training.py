@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.cases import (
+    GPUS_OF_A_NODE,
     accelerator_of,
     assumptions,
     gpus_of,
@@ -13,10 +15,12 @@ from assay.asking.cases import (
     offer_of,
     require_place,
     training_case,
+    with_node_as_gpus,
 )
 from assay.asking.commands import Estimate
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.catalog import entries
 from assay.errors import InputError
 
 PLACE: Final = "us_virginia"
@@ -53,6 +57,11 @@ def _estimate(
         assumed.append(f"in {PLACE}")
     elif needs:
         require_place(reading, needs)
+    grid: tuple[str, ...] = ()
+    if place not in entries.names("tariffs") and place in entries.names("grids"):
+        # Nothing but the grid differs, for no cost is asked for.
+        grid = _values_of_grid(place)
+        place = PLACE
     if tokens is None and counts_tokens:
         raise InputError("a run of how many tokens?", 'say so: "... on 15T tokens"')
     if tokens is None:
@@ -66,12 +75,16 @@ def _estimate(
     if offer := offer_of(reading, "training"):
         options["offer"] = offer
     gpus = gpus_of(reading)
+    if gpus is not None and "days" in reading.slots:
+        raise InputError("GPUs and days are given: one follows from the other", "leave one out")
     if gpus is not None:
         options["gpus"] = gpus
     elif (days := reading.get("days")) is not None:
         options["days"] = float(days)
     else:
         assumed.append("the fewest GPUs that finish in 90 days")
+    if grid:
+        options["assign"] = grid
     command = Estimate(
         target, model_of(reading, "training"), accelerator_of(reading, "training"),
         tokens_text(tokens), place, tuple(options.items()),
@@ -87,9 +100,23 @@ def _estimate(
     )
 
 
+def _values_of_grid(place: str) -> tuple[str, ...]:
+    """The values of a grid, as `--set` takes them."""
+    values = entries.read("grids", place).values
+    return tuple(f"{name}={value.text}" for name, value in values.items())
+
+
 def duration(reading: Reading) -> Outcome:
     """How long a run takes on the GPUs of the question."""
     return _estimate(reading, "econ.run.duration")
+
+
+def in_time(reading: Reading) -> Outcome:
+    """Whether the GPUs of the question do the run in its days."""
+    days = float(reading.get("days"))
+    outcome = duration(reading.with_values({"days": None}))
+    verdict = "yes" if (outcome.result.value or math.inf) <= days else "no"
+    return replace(outcome, text=f"{verdict}: {outcome.text}, {days:g} asked for", verdict=verdict)
 
 
 def gpus(reading: Reading) -> Outcome:
@@ -120,6 +147,8 @@ def electricity(reading: Reading) -> Outcome:
 
 def memory(reading: Reading) -> Outcome:
     """Memory of a GPU in the fastest layout that fits."""
+    if gpus_of(reading) is None:
+        raise InputError("memory of each of how many GPUs?", 'say so: "... on 8 H100"')
     return _estimate(reading, "parallelism.memory.total", counts_tokens=False)
 
 
@@ -139,8 +168,14 @@ def mfu(reading: Reading) -> Outcome:
 
 
 def throughput(reading: Reading) -> Outcome:
-    """Training tokens per second."""
-    return _estimate(reading, "training.tokens_per_second", counts_tokens=False)
+    """Training tokens per second, of the job or of each of its GPUs."""
+    outcome = _estimate(reading, "training.tokens_per_second", counts_tokens=False)
+    if "per_gpu" not in reading.slots:
+        return outcome
+    if (number := gpus_of(reading)) is None:
+        raise InputError("tokens per second of each of how many GPUs?", 'say so: "... on 8 H100"')
+    each = (outcome.result.value or math.nan) / number
+    return replace(outcome, text=f"{each:,.4g} token/s per GPU", value=each, unit="token/s")
 
 
 def _figure(reading: Reading, target: str, **values: str) -> Outcome:
@@ -154,17 +189,30 @@ def _figure(reading: Reading, target: str, **values: str) -> Outcome:
 def power(reading: Reading) -> Outcome:
     """Power of a node, of a GPU, or of a job at the meter."""
     if "node" in reading.slots and gpus_of(reading) is None:
-        reading = reading.with_values({"nodes": None})
+        accelerator = with_node_as_gpus(reading).get("accelerator")
+        reading = reading.with_values({"nodes": None, "accelerator": accelerator})
         case = training_case(reading).with_entries(f"nodes/{reading.get('node')}")
         result = case.resolve("cluster.node.power", intervals=False).run()
         return Outcome(f"{result.meaning}, training: {result.text}", result)
-    if gpus_of(reading) is None:
+    gpus = gpus_of(reading)
+    if gpus is None:
         return _figure(reading, "gpu.power")
-    return _figure(reading, "econ.job.dc_power")
+    if "model" in reading.slots:
+        return _figure(reading, "econ.job.dc_power")
+    # Without a model there is no job that so many GPUs would wait in: nodes that all are busy.
+    outcome = _figure(
+        reading.with_values({"gpus": GPUS_OF_A_NODE, "nodes": None}), "econ.job.dc_power"
+    )
+    whole = (outcome.result.value or math.nan) / 1e3 * gpus / GPUS_OF_A_NODE
+    text = f"{whole:,.0f} kW at the meter: {gpus:,} GPUs, {outcome.result.text} for each {GPUS_OF_A_NODE}"
+    assumed = (*outcome.assumed, "all nodes as busy as one that trains by itself")
+    return replace(outcome, text=text, value=whole, unit="kW", assumed=assumed)
 
 
 def failures(reading: Reading) -> Outcome:
-    """Mean time between interruptions, or how many there are in some days."""
+    """Mean time between interruptions, or how many there are in some days or in a run."""
+    if "tokens" in reading.slots:
+        return _estimate(reading, "cluster.run.interruptions")
     reading_of_job = reading.with_values({"days": None})
     outcome = _figure(reading_of_job, "cluster.job.mtbf")
     assumed = tuple(line for line in outcome.assumed if not line.startswith("model"))

@@ -10,6 +10,7 @@ from assay.asking.cases import Case, place_entries
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
 from assay.asking.reading import COMMON, FILLER, Reading, read
+from assay.asking.text import words
 from assay.scenario import built_in
 from assay.scenario.variable_search import VariableMatch, VariableSearch
 
@@ -31,7 +32,9 @@ _TRAINED: Final = (
     "carbon.run.",
     "optimizer.",
 )
-SLOTS: Final = frozenset((*_GROUPS, "place"))
+PER: Final = ("per_gpu", "per_time", "per_tokens")
+"""What a figure is wanted for each of: words that a variable may explain."""
+SLOTS: Final = frozenset((*_GROUPS, "place", *PER))
 
 
 def asked_words(question: str) -> tuple[list[str], set[str]]:
@@ -42,7 +45,8 @@ def asked_words(question: str) -> tuple[list[str], set[str]]:
 def words_of(reading: Reading) -> tuple[list[str], set[str]]:
     """The same of a question that was read."""
     groups = {_GROUPS[slot] for slot in reading.slots if slot in _GROUPS}
-    return [word for word in reading.words() if word not in FILLER], groups
+    per = [word for part in reading.mentions if part.slot in PER for word in words(part.words)]
+    return [word for word in (*reading.words(), *per) if word not in FILLER], groups
 
 
 def likeliest(reading: Reading) -> Sequence[VariableMatch]:

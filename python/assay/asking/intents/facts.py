@@ -116,20 +116,20 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="gpu-hour",
         cue=(r"(?:cost|price).*\bhour", r"\bhour.*(?:cost|price)", r"hourly"),
         answer=facts.owned_hour,
-        slots="accelerator finance place electricity_price load",
+        slots="accelerator finance place electricity_price load per_gpu",
         nearest=TRAIN.format("econ.gpu.owned_rate"),
         needs="accelerator finance=buy",
         lacks="model tokens provider rent factor",
-        words="hourly cost costs price",
+        words="hourly hour hours cost costs price",
     ),
     intent(
         name="gpu-price",
         cue=COST,
         answer=facts.gpu_price,
-        slots="accelerator finance",
+        slots="accelerator finance gpus per_gpu",
         nearest=RESOLVE.format("econ.gpu.price"),
         needs="accelerator finance=buy",
-        lacks="model tokens provider offer load rent factor concurrency gpus days place",
+        lacks="model tokens provider offer load rent factor concurrency days per_time place nodes",
         words="list new outright",
     ),
     intent(
@@ -139,11 +139,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r".*\b(?:costs?|prices?|how much)\b",
         ),
         answer=facts.gpu_price,
-        slots="accelerator",
+        slots="accelerator gpus per_gpu",
         nearest=RESOLVE.format("econ.gpu.price"),
         needs="accelerator",
         lacks=(
-            "model tokens provider offer finance load rent factor concurrency gpus nodes days place "
+            "model tokens provider offer finance load rent factor concurrency nodes days per_time place "
             "electricity_price pue"
         ),
         words="list new price prices cost costs",

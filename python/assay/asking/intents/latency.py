@@ -49,7 +49,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(
             r"\brate\b",
-            r"requests? (?:per|a|/) ?(?:second|s|sec|minute)\b",
+            r"requests? (?:per|a|/) ?(?:second|s|sec|minute|hour)\b",
+            r"requests? \ue007",
             r"\brps\b",
             r"\bqps\b",
             r"req/s",
@@ -58,12 +59,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"max(?:imum)? (?:load|traffic)",
         ),
         answer=serving.capacity,
-        slots=f"{SERVED} ttft_limit tpot_limit",
+        slots=f"{SERVED} ttft_limit tpot_limit per_time",
         nearest=RESOLVE.format("serving.request_rate"),
         lacks="rate concurrency",
         words=(
             "request requests second s req sustain sustained handle maximum max highest "
-            "many traffic peak"
+            "many traffic peak minute hour"
         ),
         more_is_better=True,
     ),
@@ -81,7 +82,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=f"{SERVED} prefix_hits",
         nearest=RESOLVE.format("serving.time_to_first_token"),
         lacks="rate",
-        words="first latency prefill long prompt processing prefix caching effect median",
+        words="first latency seconds prefill long prompt processing prefix caching effect median",
     ),
     intent(
         name="tpot",
@@ -111,7 +112,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\b(?:request|query|call)\b.*\b(?:cost|price)",
         ),
         answer=serving.request_cost,
-        slots=f"{SERVED} {MONEY}",
+        slots=f"{SERVED} {MONEY} requests",
         nearest=RESOLVE.format("econ.cost.per_request"),
         lacks="rate factor",
         words="request query call answer message conversation price costs cost average single",

@@ -42,7 +42,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"how much (?:vram|memory)",
         ),
         answer=memory.weights,
-        slots="model format native gpus tensor accelerator",
+        slots="model format native gpus nodes tensor accelerator per_gpu",
         nearest=RESOLVE.format("serving.weight_memory"),
         needs="model",
         lacks="concurrency context prompt",
@@ -60,8 +60,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="users",
         cue=(
-            r"how many .*\b(?:users?|requests?(?! ?(?:per|a|/) ?s)|conversations?|sessions?|sequences?|chats?"
-            r"|customers?|streams?|people)\b",
+            r"how many .*\b(?:users?|requests?(?! ?(?:(?:per|a|/) ?[a-z]|\ue007))|conversations?|sessions?"
+            r"|sequences?|chats?|customers?|streams?|people)\b",
             r"concurrent",
             r"concurrency",
             r"users? at once",
@@ -87,7 +87,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="rate",
         words=(
             "nodes replicas replica instances servers slo handle support traffic meet limit "
-            "within requests keep"
+            "within requests keep sending send sends making each user"
         ),
     ),
     intent(
@@ -98,6 +98,20 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=RESOLVE.format("serving.throughput"),
         needs="speed",
         words="nodes replicas handle reach",
+    ),
+    intent(
+        name="which-fits",
+        workload="serving",
+        cue=(
+            r"(?:which|what) (?:single )?(?:gpu|card|accelerator)s?\b.*"
+            r"\b(?:runs?|fits?|holds?|loads?|hosts?|enough|need|needed|required)\b",
+        ),
+        answer=memory.smallest,
+        slots="model format native context concurrency",
+        nearest=RESOLVE.format("serving.kv.max_concurrency"),
+        needs="model",
+        lacks="accelerator rate gpus nodes tokens",
+        words="run runs fit fits hold holds load loads single big smallest",
     ),
     intent(
         name="fewest",

@@ -12,11 +12,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="rent",
         cue=(*COST, r"hourly", r"(?:which|what) (?:cloud|provider)", r"\bcharges?\b"),
         answer=facts.rent,
-        slots="accelerator provider finance offer gpus nodes days",
+        slots="accelerator provider finance offer gpus nodes days per_time per_gpu",
         nearest=RESOLVE.format("econ.rent.price"),
         needs="accelerator",
         lacks="model tokens load factor rent concurrency electricity_price pue place",
-        words="hourly charge charges cloud provider clouds providers",
+        words="hourly hour hours h charge charges cloud provider clouds providers",
     ),
     intent(
         name="cost",
@@ -27,11 +27,9 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
         answer=serving.cost,
-        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens",
+        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
-        words=(
-            "output input cached million billion pay per dollar m month monthly cloud buy should effective"
-        ),
+        words=("output input cached pay dollar cloud buy should effective hour hourly generate"),
     ),
     intent(
         name="throughput",
@@ -52,7 +50,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"generation rate",
         ),
         answer=serving.throughput,
-        slots=SERVED,
+        slots=f"{SERVED} per_gpu",
         nearest=RESOLVE.format("serving.throughput"),
         lacks="rate speed",
         words="output second s tok higher highest best better fast user see",

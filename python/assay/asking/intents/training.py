@@ -18,10 +18,20 @@ from assay.asking.intents.intent import (
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
+        name="in-time",
+        workload="training",
+        cue=(r"\b(?:can|could|will|would|is|are|does|do)\b", r"enough", r"possible"),
+        answer=training.in_time,
+        slots=RUN,
+        nearest=ESTIMATE,
+        needs="tokens gpus days",
+        words="finish done complete manage",
+    ),
+    intent(
         name="checkpoint",
         cue=(r"check[ -]?point(?:ing|s)?",),
         answer=training.checkpoint,
-        slots=RUN,
+        slots="model accelerator gpus nodes",
         nearest=TRAIN.format("cluster.checkpoint.time"),
         words=(
             "long time interval often size big large write save saving writing best optimal "
@@ -41,7 +51,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"mean time between",
         ),
         answer=training.failures,
-        slots=RUN,
+        slots="model accelerator gpus nodes days tokens",
         nearest=TRAIN.format("cluster.job.mtbf"),
         words="often expect between many training train trained hardware rate long until first",
     ),
@@ -52,7 +62,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         answer=training.gpu_hours,
         slots=RUN,
         nearest=ESTIMATE,
-        words="many",
+        words="many hour hours",
     ),
     intent(
         name="mfu",
@@ -108,7 +118,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"quick(?:er|est)?",
         ),
         answer=training.throughput,
-        slots=RUN,
+        slots=f"{RUN} per_gpu",
         nearest=ESTIMATE,
         words="second s tok fast",
         more_is_better=True,
@@ -122,6 +132,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\bdays\b",
             r"\bweeks\b",
             r"time to train",
+            r"training time",
             r"duration",
             r"when (?:is|will)",
             r"how quickly",
@@ -132,7 +143,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=RUN,
         nearest=ESTIMATE,
         lacks="days",
-        words="finish done complete last epoch take hours",
+        words="finish done complete last epoch take hours hour",
     ),
     intent(
         name="gpus",
@@ -163,7 +174,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="training",
         cue=(r"\bmemory\b", r"\bvram\b", r"\bfits?\b"),
         answer=training.memory,
-        slots=RUN,
+        slots=f"{RUN} per_gpu",
         nearest=ESTIMATE,
         words="memory vram fit fits gb each",
     ),

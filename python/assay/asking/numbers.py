@@ -1,0 +1,170 @@
+"""What numbers in a question look like, and what a match of one means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from assay.asking.text import MASKS
+
+Convert = Callable[[re.Match[str]], Any]
+
+_MAGNITUDES: Final = {
+    "": 1.0, "k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6, "b": 1e9, "bn": 1e9,
+    "billion": 1e9, "mtok": 1e6, "t": 1e12, "tn": 1e12, "trillion": 1e12,
+}  # fmt: skip
+_COUNT_WORDS: Final = {
+    "a": 1, "an": 1, "one": 1, "single": 1, "a single": 1, "two": 2, "three": 3, "four": 4,
+    "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16,
+    "hundred": 100, "a hundred": 100, "a thousand": 1000, "a couple of": 2, "half a": 0.5,
+}  # fmt: skip
+_SECONDS: Final = {
+    "ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0,
+    "second": 1.0, "seconds": 1.0,
+}  # fmt: skip
+_DAYS: Final = {
+    "hour": 1 / 24,
+    "hr": 1 / 24,
+    "h": 1 / 24,
+    "day": 1.0,
+    "week": 7.0,
+    "month": 30.0,
+    "year": 365.0,
+    "night": 0.5,
+}
+_RATES: Final = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "m": 60.0, "minute": 60.0, "h": 3600.0,
+                 "hour": 3600.0, "day": 86400.0}  # fmt: skip
+
+NUMBER = r"(?<![\w.])(?P<n>\d+(?:\.\d+)?(?:e\+?\d+)?)"
+LENGTH = NUMBER + r"\s*(?P<m>k|thousand)?(?!\s?[bmt]\b)(?![\d.])"
+"""Tokens of a prompt, an answer or a context: never the size of a model, such as 70b."""
+AMOUNT = NUMBER + r"\s*(?P<m>k|mn|m|bn|b|tn|t|thousand|million|billion|trillion)?"
+COUNTED = (
+    r"(?P<n>\d+(?:\.\d+)?|"
+    + "|".join(w for w in sorted(_COUNT_WORDS, key=len, reverse=True) if w not in ("a", "an"))
+    + r")(?P<m>k)?"
+)
+COUNT = (
+    r"(?P<n>\d+(?:\.\d+)?|" + "|".join(sorted(_COUNT_WORDS, key=len, reverse=True)) + r")(?P<m>k)?"
+)
+IS = (
+    r"\s*(?:length|size|rate)?"
+    r"\s*(?:of|is|at|=|:|to|with|goes to|rises to|falls to|drops to|becomes)?"
+    r"\s*(?:only|just|about|around)?\s*"
+)
+WITHIN = (
+    r"\s*(?:latency)?\s*(?:has to|must|should|to)?\s*(?:be|is|stays?|stay)?"
+    r"\s*(?:<=?|under|below|within|less than|at most|no more than|up to|max(?:imum)?|limit|slo|of|=|:)?"
+    r"\s*(?:of)?\s*"
+)
+DURATION = r"(?P<u>ms|milliseconds?|s|secs?|seconds?)\b"
+PER = r"\s*(?:/|per|an?|each|every)\s*"
+TOKENS = r"\s*-?(?:tokens?|toks?|t)\b"
+GPU_NAME = MASKS["accelerator"] + "+"
+USD = r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|m)?|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks))"
+TTFT = r"(?:ttft|time[ -]to[ -]first[ -]token|first[ -]token(?: latency| time)?)"
+TPOT = r"(?:tpot|itl|time per output token|inter[ -]token latency|time between tokens)"
+SPEED = r"(?:(?:tok|toks|tokens?|t)\s*(?:/|per|a)\s*(?:s|sec|second)|tps)\b"
+EACH = r"\s*(?:(?:/|per|for each|for every|for a|each|a)\s*)(?:user|request|stream|customer|person|client|session)?\b"
+NOT_A_RATE = r"(?!\s*(?:/|per|an? )\s*(?:s|sec|second|min|minute|h|hour|day|week|month)\b)"
+LOAD = r"(?:utili[sz]ation|utili[sz]ed|load factor|occupancy)"
+
+
+def number(match: re.Match[str]) -> float:
+    """The number of a match, in digits or as a word, with its magnitude."""
+    groups = match.groupdict()
+    text = groups.get("n") or groups.get("n2") or "1"
+    value = float(_COUNT_WORDS.get(text, 0) or text)
+    return value * _MAGNITUDES[groups.get("m") or groups.get("w") or ""]
+
+
+def tokens(match: re.Match[str]) -> int:
+    """A number of tokens or GPUs, in which 32k is 32,768: k after a power of two is 1,024."""
+    value, groups = number(match), match.groupdict()
+    bare = float(_COUNT_WORDS.get(groups["n"], 0) or groups["n"])
+    if groups.get("m") == "k" and bare.is_integer() and bin(int(bare)).count("1") == 1:
+        return int(bare) * 1024
+    return round(value)
+
+
+def seconds(match: re.Match[str]) -> float:
+    """A time in seconds."""
+    return number(match) * _SECONDS[match["u"]]
+
+
+def days(match: re.Match[str]) -> float:
+    """A time in days."""
+    return number(match) * _DAYS[match["u"].removesuffix("s").replace("hr", "hour")]
+
+
+def period(match: re.Match[str]) -> float:
+    """The days of a period that a figure is wanted for."""
+    groups = match.groupdict()
+    return _DAYS[
+        {"dai": "day", "annual": "year"}.get(groups["v"], groups["v"]) or groups["u"] or "year"
+    ]
+
+
+def rate(match: re.Match[str]) -> float:
+    """A rate per second."""
+    return number(match) / _RATES[match.groupdict().get("u") or "s"]
+
+
+def share(match: re.Match[str]) -> float:
+    """A percentage as a share."""
+    return number(match) / 100
+
+
+def cents(match: re.Match[str]) -> float:
+    """Cents in dollars."""
+    return number(match) / 100
+
+
+def thousandth(match: re.Match[str]) -> float:
+    """What is stated by the MWh, by the kWh."""
+    return number(match) / 1000
+
+
+def inverse(match: re.Match[str]) -> float:
+    """The time of one, from how many there are in a second."""
+    return 1 / number(match)
+
+
+UP = r"(?:rises?|rose|increases?|goes? up|go up|went up|up|grows?|climbs?|\+|plus|jumps?|surges?)"
+DOWN = r"(?:falls?|drops?|decreases?|goes? down|go down|down|-|minus|sinks?|shrinks?|cut)"
+_FALLS: Final = re.compile(DOWN + r"|cheaper|lower|less")
+
+
+def factor(match: re.Match[str]) -> float:
+    """What a change multiplies by."""
+    text = match[0]
+    if re.search(r"doubl|twice", text):
+        return 2.0
+    if re.search(r"tripl", text):
+        return 3.0
+    if re.search(r"hal[fv]", text):
+        return 0.5
+    share = number(match) / 100
+    down = _FALLS.search(text)
+    return 1 - share if down else 1 + share
+
+
+def constant(value: Any) -> Convert:
+    """A value that the words of a pattern mean, whatever they are."""
+    return lambda match: value
+
+
+def weight_format(match: re.Match[str]) -> str:
+    """A format of numbers by the name that the catalog has for it."""
+    text = re.sub(r"[\s-]", "", match["f"])
+    return {
+        "bfloat16": "bf16", "fp16": "f16", "float16": "f16", "16bit": "bf16", "8bit": "fp8", "fp4": "nvfp4",
+        "4bit": "int4", "awq": "int4", "gptq": "int4", "w4a16": "int4", "fp32": "f32", "w8a8": "int8",
+    }.get(text, text)  # fmt: skip
+
+
+FORMAT = (
+    r"(?P<f>bf16|bfloat16|fp16|float16|fp32|fp8|int8|int4|nvfp4|mxfp4|fp4|awq|gptq|w4a16|w8a8"
+    r"|(?:4|8|16)[ -]?bits?)"
+)
