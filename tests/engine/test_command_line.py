@@ -1,5 +1,6 @@
 """The commands `assay generate` and `assay serve`."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from assay.cli import sampling, serve_settings
 from assay.cli.app import run
 from assay.engine import Engine, SamplingParams
 from assay.errors import InputError
+from assay.runtime import Device
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0)
 
@@ -83,6 +85,31 @@ def test_a_service_level_chooses_the_settings_of_a_gpu(monkeypatch: pytest.Monke
     assert "chosen without a prediction" in unpredicted.line
     with pytest.raises(InputError, match=r"--slo tpot: expected at least 5\.2 ms"):
         serve_settings.choose(model, device, {}, serve_settings.service_level("tpot=1ms"))
+
+
+def test_gemms_of_every_large_step_are_timed_before_graphs_are_captured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = Device("cpu")
+    capabilities = dataclasses.replace(device.capabilities, is_gpu=True)
+    monkeypatch.setattr(device, "capabilities", capabilities)
+    timed: list[int] = []
+
+    @contextmanager
+    def tuning_gemms() -> Iterator[None]:
+        yield
+        programs = engine._state.runner._graphs._programs
+        assert not any(program.graphs for program in programs.values())
+        timed.extend(key[0].num_tokens for key in programs)
+
+    monkeypatch.setattr(device, "tuning_gemms", tuning_gemms)
+    knobs: dict[str, Any] = {"token_budget": 650, "max_batch": 2, "overlap": "on"}
+    with Engine.load("synthetic", device, kv_tokens=2048, **knobs) as engine:
+        done = serve_settings.prepare(engine, device, 2048, None)
+        assert engine._state.runner._graphs._programs
+    # Largest first, in steps of as many rows as steps are padded to.
+    assert timed == [640, 576, 512]
+    assert "graphs ready in" in done
 
 
 def test_generate_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,10 @@ MEMORY_SHARE: Final = 0.9
 """The share of a GPU's memory that a server takes, as vLLM's gpu_memory_utilization by default."""
 CAPTURE_SECONDS: Final = 15.0
 """Time for graphs before the first request is accepted; those left are captured when needed."""
+TUNING_SECONDS: Final = 5.0
+"""Time for choosing algorithms of GEMMs, those of the largest steps first."""
+LEAST_TUNED: Final = 512
+"""Tokens of a step from which on its GEMMs are worth timing: fewer are bound by reading weights."""
 MEASURED_PROMPT: Final = 8
 MEASURED_TOKENS: Final = 8
 """Tokens of a request that is measured before others are accepted."""
@@ -97,12 +101,31 @@ def prepare(engine: Engine, device: Device, kv_tokens: int | None, slo: ServiceL
             f"{MEMORY_SHARE:.0%} of the memory; "
         )
     begun = time.perf_counter()
+    # Before graphs are captured, which keep the algorithms of their GEMMs.
+    _tune(engine, device)
     graphs = engine.warm_up(CAPTURE_SECONDS)
-    # What is compiled is loaded when it first runs; a full step's GEMMs are worth timing.
-    with device.tuning_gemms():
-        _measured(engine, min(engine.settings.token_budget, engine.context_limit // 2))
+    # What is compiled is loaded when it first runs.
+    _measured(engine, min(engine.settings.token_budget, engine.context_limit // 2))
     _check_measured(engine, slo)
     return f"{size}kernels and {graphs:,} graphs ready in {time.perf_counter() - begun:.1f} s"
+
+
+def _tune(engine: Engine, device: Device) -> None:
+    """Time the GEMMs of steps with prompts, of every number of rows that they are padded to."""
+    from assay.engine import SamplingParams
+    from assay.engine.runner.graph_capture import PREFILL_TOKENS_MULTIPLE as MULTIPLE
+
+    params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
+    most = min(engine.settings.token_budget, engine.context_limit - 1) // MULTIPLE
+    end: float | None = None
+    with device.tuning_gemms():
+        for rows in range(most * MULTIPLE, LEAST_TUNED - 1, -MULTIPLE):
+            if end is not None and time.perf_counter() > end:
+                return
+            engine.generate([[1] * rows], params)
+            engine.reset_prefix_cache()
+            # From the first on, which compiles kernels.
+            end = end or time.perf_counter() + TUNING_SECONDS
 
 
 def _measured(engine: Engine, tokens: int) -> tuple[float, float]:
