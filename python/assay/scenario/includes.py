@@ -72,6 +72,9 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
         return _include_entry(entry, entry.path)
     if group == "engines":
         return include_engine(name, registry)
+    if group == "nodes" and name in entries.names("processes"):
+        # A node is a machine here and a process in a fab: both words are the field's.
+        group = "processes"
     if group not in entries.groups():
         error = unknown_name("catalog group", group, known_groups())
         error.hint = error.hint or _groups_hint()

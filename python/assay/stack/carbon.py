@@ -94,7 +94,7 @@ scope.equation(
     footprint.gpu,
     name="gpu.embodied_by_area",
     meaning="what fabs emit for dies, memory and package, by area of silicon",
-    reference=cited(footprint.ACT, "eq. 3, embodied carbon by components"),
+    reference=cited(footprint.ACT, "embodied carbon as a sum over components"),
 )
 node_embodied = scope.declare(
     "node.embodied, m_node [kg/node]: embodied emissions of a node without its GPUs",

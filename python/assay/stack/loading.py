@@ -17,6 +17,7 @@ SCOPE_MODULES = (
     "assay.stack.formats",
     "assay.stack.hbm",
     "assay.stack.gpu",
+    "assay.stack.transistor",
     "assay.stack.manufacturing",
     "assay.stack.interconnect",
     "assay.stack.kernels.device",

@@ -23,3 +23,12 @@ planck = scope.constant(
 avogadro = scope.constant(
     "avogadro", "N_A", "6.02214076e23 1/mol", "entities in a mole", reference=cited(works.SI_BROCHURE, "sec. 2.2")
 )
+vacuum_permittivity = scope.constant(
+    "vacuum_permittivity",
+    "eps_0",
+    "8.8541878128e-12 F/m",
+    "electric constant",
+    reference=cited(
+        "Tiesinga et al. 2021, CODATA recommended values of the fundamental physical constants: 2018", "Table 31"
+    ),
+)

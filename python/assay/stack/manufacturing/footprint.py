@@ -16,10 +16,10 @@ from assay.stack.manufacturing.packages import ONE_GPU, dies, interposers, packa
 from assay.stack.manufacturing.wafers import diameter, good_dies, scope
 
 ACT = "Gupta et al. 2022, ACT: Designing Sustainable Computer Systems With An Architectural Carbon Modeling Tool"
-_AREA = cited(ACT, "eq. 5, carbon per area")
-_TABLE = cited(ACT, "Table 7, energy, gas and materials per area by node")
-_PACKAGE = cited(ACT, "sec. 3.2, packaging overhead")
-_WAFER = cited(ACT, "eq. 4, embodied carbon of a die")
+_AREA = cited(ACT, "carbon per area (CPA) of a fab")
+_TABLE = cited(ACT, "energy, gas and materials per area by node (EPA, GPA, MPA)")
+_PACKAGE = cited(ACT, "packaging footprint of a chip")
+_WAFER = cited(ACT, "embodied carbon of application processors and memory: area by CPA")
 
 _ABATEMENT_LOW, _ABATEMENT_HIGH = 0.95, 0.99
 """The shares of gases abated for which the table states emissions."""

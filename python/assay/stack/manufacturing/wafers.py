@@ -68,6 +68,19 @@ density_limit = scope.declare(
     reference=by_definition("mix of NAND2 and flip-flop cells"),
     boundary="primitive",
 )
+utilization = scope.declare(
+    "die.utilization, u_d [1 as %]: density of a compute die over that of the densest logic of its process",
+    bounds=("positive", 1),
+    reference=by_definition("the mean of a die over its densest cells"),
+    boundary="primitive",
+)
+scope.equation(
+    die_area,
+    transistors / (density_limit * utilization),
+    name="die.area_by_density",
+    meaning="the same transistors in this process, as densely packed",
+    reference=by_definition("transistors over density"),
+)
 scope.inequality(
     "die.within_density",
     density <= density_limit,
