@@ -44,6 +44,10 @@ SERVER_PROCESS = "improve/engines/process.py"
 """Starts the server of `assay run --restart`."""
 WATCHDOG = "improve/journal/watchdog.py"
 """A second process of `assay run`, which restores the engine if the first dies."""
+ENGINES = "engine/server/engine_process.py"
+HTTP = "engine/server/http_process.py"
+LINK = "engine/server/remote_engine.py"
+"""The two processes of `assay serve`, which talk over a socket without a name; the first starts the second."""
 VETTING = "engine/requests/grammar_vetting.py"
 """A second process of `assay serve`, which compiles the schemas of clients."""
 PAGES = "ui/children.py"
@@ -89,6 +93,9 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     used = {name: modules for name, modules in users.items() if modules}
     assert used == {
         SERVER: {"socket"},
+        ENGINES: {"socket"},
+        HTTP: {"socket"},
+        LINK: {"socket"},
         UI_SERVER: {"socket"},
         STORE: {"obstore"},
         S3: {"obstore"},
@@ -123,6 +130,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         SERVER_PROCESS,
         WATCHDOG,
         VETTING,
+        ENGINES,
         PAGES,
         POWER,
     }

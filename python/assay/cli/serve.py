@@ -1,12 +1,14 @@
 """`assay serve`: an OpenAI-compatible HTTP server."""
 
+from __future__ import annotations
+
 import importlib.util
 import ipaddress
-import logging
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli import options, sampling, serve_models
 from assay.cli.completion import complete_models
@@ -14,6 +16,10 @@ from assay.cli.declaring import argument, option
 from assay.cli.output import show_progress, to_json
 from assay.cli.verbosity import is_quiet
 from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.engine.server.app import Profiler
+    from assay.engine.server.http_settings import HttpSettings
 
 KEY_VARIABLE = "ASSAY_API_KEY"
 
@@ -46,8 +52,20 @@ def serve_command(
         option("--access-log/--no-access-log", "Log every request to stderr; on if not given."),
     ] = True,
     max_requests: Annotated[
-        int, option("--max-requests COUNT", "Most running and waiting requests.", min=1)
-    ] = 1024,
+        int | None,
+        option(
+            "--max-requests COUNT",
+            "Most running and waiting requests; if not given, what open files and memory allow.",
+            min=1,
+        ),
+    ] = None,
+    http_process: Annotated[
+        bool | None,
+        option(
+            "--http-process/--no-http-process",
+            "Serve HTTP in a process of its own; if not given, with 4 cores or more.",
+        ),
+    ] = None,
     max_body: Annotated[
         int, option("--max-body BYTES", "Bytes of a request body at most.", min=1)
     ] = 1 << 20,
@@ -157,7 +175,9 @@ def serve_command(
             f"assay serve needs {', '.join(missing)}, which is not installed",
             "install them with: pip install 'assay[serve]'",
         )
-    from assay.engine.server import Limits, check_key, create_app, listen, serve
+    from assay.engine.server import Limits, check_key, listen
+    from assay.engine.server.http_settings import FileSource, HttpSettings, has_own_process
+    from assay.engine.server.logs import LogSettings
 
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
     if key is not None:
@@ -171,69 +191,100 @@ def serve_command(
                 f"--host {host}: expected an API key to listen beyond the loopback, got none",
                 f"set {KEY_VARIABLE} or --api-key; --insecure serves everybody who can connect",
             )
-        served = serve_models.load(
-            serve_models.parse(model, name=name, shares=share or (), guaranteed=guarantee or ()),
-            device=device,
-            kv_tokens=kv_tokens,
-            knobs=serve_models.with_threads(knob or (), threads),
-            chat_template=chat_template,
-            max_model_len=max_model_len,
-            adapters=lora or (),
-            tool_call_parser=tool_call_parser,
-            reasoning_parser=reasoning_parser,
-            slo=slo,
+        requests = serve_models.parse(
+            model, name=name, shares=share or (), guaranteed=guarantee or ()
         )
-        if trace is not None and len(served.hosted) > 1:
+        if trace is not None and len(requests) > 1:
             raise InputError(
-                f"--trace: expected one model, got {len(served.hosted)}",
+                f"--trace: expected one model, got {len(requests)}",
                 "traces of engines that share a device are not supported",
             )
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        url = f"http://{shown}:{address[1]}"
-        names = [name for host in served.hosted for name in (host.model.name, *host.adapters)]
-        first = served.hosted[0]
-        if as_json:
-            facts = {"url": url, "model": names[0], "synthetic": served.synthetic}
-            sys.stdout.write(
-                to_json(facts if len(names) == 1 else {**facts, "models": names}) + "\n"
-            )
-            sys.stdout.flush()
-        else:
-            show_progress(f"serving {', '.join(names)} on {served.device} at {url}")
-        _log_to_stderr(access_log=access_log)
-        limits = Limits(requests=max_requests, body_bytes=max_body)
-        profiler = None
-        if trace is not None:
-            from assay.observe.capture.profiler import TraceProfiler
-
-            profiler = TraceProfiler(trace)
-        app = create_app(
-            first.engine,
-            first.model,
-            adapters=first.adapters,
-            others=served.hosted[1:],
-            place=first.place,
-            sharing=served.sharing,
+        settings = HttpSettings(
+            [
+                FileSource(
+                    request.name, request.source, tool_call_parser, reasoning_parser, chat_template
+                )
+                for request in requests
+            ],
             api_key=key,
-            limits=limits,
-            profiler=profiler,
+            limits=Limits(requests=max_requests, body_bytes=max_body),
             allowed_origins=allowed_origin or (),
             adapter_folder=lora_folder,
             sleep_mode=sleep_mode,
+            can_profile=trace is not None,
+            shares_device=any(request.share is not None for request in requests),
+            drain_seconds=drain,
+            logs=LogSettings(quiet=is_quiet(), access=access_log),
         )
-        serve(app, listener, drain_seconds=drain)
+        with ExitStack() as stack:
+            process = None
+            if has_own_process(http_process):
+                from assay.engine.server.engine_process import HttpProcess
+
+                # It reads the tokenizers while the weights are loaded here.
+                process = stack.enter_context(HttpProcess(listener, settings))
+            served = serve_models.load(
+                requests,
+                device=device,
+                kv_tokens=kv_tokens,
+                knobs=serve_models.with_threads(knob or (), threads),
+                chat_template=chat_template,
+                max_model_len=max_model_len,
+                adapters=lora or (),
+                slo=slo,
+            )
+            shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+            _show_address(f"http://{shown}:{address[1]}", served, as_json=as_json)
+            if settings.logs is not None:
+                settings.logs.apply()
+            profiler = None
+            if trace is not None:
+                from assay.observe.capture.profiler import TraceProfiler
+
+                profiler = TraceProfiler(trace)
+            if process is None:
+                _serve_here(listener, settings, served, profiler)
+            else:
+                process.serve(served.engines, profiler=profiler, sharing=served.sharing)
     return 0
 
 
-def _log_to_stderr(*, access_log: bool) -> None:
-    """Print the server's log, with times; --quiet leaves warnings and errors."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
-    logger = logging.getLogger("assay")
-    logger.addHandler(handler)
-    logger.setLevel(logging.WARNING if is_quiet() else logging.INFO)
-    if not access_log:
-        logging.getLogger("assay.access").setLevel(logging.WARNING)
+def _serve_here(
+    listener: Any, settings: HttpSettings, served: serve_models.Served, profiler: Profiler | None
+) -> None:
+    """Serve HTTP in this process, beside the threads of the engines."""
+    from assay.engine.server import HostedModel, create_app, serve
+
+    first, *others = [
+        HostedModel(loaded.engine, source.of_engine(loaded), loaded.place, loaded.facts.adapters)
+        for loaded, source in zip(served.engines, settings.sources, strict=True)
+    ]
+    app = create_app(
+        first.engine,
+        first.model,
+        adapters=first.adapters,
+        others=others,
+        place=first.place,
+        sharing=served.sharing,
+        api_key=settings.api_key,
+        limits=settings.limits,
+        profiler=profiler,
+        allowed_origins=settings.allowed_origins,
+        adapter_folder=settings.adapter_folder,
+        sleep_mode=settings.sleep_mode,
+    )
+    serve(app, listener, drain_seconds=settings.drain_seconds)
+
+
+def _show_address(url: str, served: serve_models.Served, *, as_json: bool) -> None:
+    """Print where the models are served."""
+    names = [name for loaded in served.engines for name in (loaded.name, *loaded.facts.adapters)]
+    if as_json:
+        facts = {"url": url, "model": names[0], "synthetic": served.synthetic}
+        sys.stdout.write(to_json(facts if len(names) == 1 else {**facts, "models": names}) + "\n")
+        sys.stdout.flush()
+    else:
+        show_progress(f"serving {', '.join(names)} on {served.device} at {url}")
 
 
 def _is_installed(name: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.engine import Encoder, Engine
     from assay.engine.core.device_sharing import DeviceSharing, ModelShare
     from assay.engine.loading import ModelFiles
-    from assay.engine.server import HostedModel
+    from assay.engine.server import LoadedEngine
     from assay.runtime import Device
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
@@ -37,7 +37,7 @@ class ModelRequest:
 class Served:
     """The loaded models."""
 
-    hosted: Sequence[HostedModel]
+    engines: Sequence[LoadedEngine]
     device: str
     synthetic: bool
     """Whether any of them has random weights."""
@@ -97,8 +97,6 @@ def load(
     kv_tokens: int | None,
     knobs: Sequence[str],
     adapters: Sequence[str] = (),
-    tool_call_parser: str,
-    reasoning_parser: str,
     chat_template: str | None = None,
     max_model_len: int | None = None,
     slo: str | None = None,
@@ -108,7 +106,7 @@ def load(
     from assay.engine.core.device_sharing import DeviceSharing, engine_settings
     from assay.engine.loading import open_model
     from assay.engine.loading.encoder_files import is_encoder
-    from assay.engine.server import HostedModel, served_encoder, served_model
+    from assay.engine.server import LoadedEngine, ModelFacts, bounded_context
     from assay.runtime import device as device_named
 
     level = serve_settings.service_level(slo)
@@ -150,26 +148,24 @@ def load(
             show_note(line)
         if sharing is not None:
             sharing.admit()
-        hosted = [
-            HostedModel(
+        loaded = [
+            LoadedEngine(
+                request.name,
                 engine,
-                served_encoder(engine, request.name)
+                ModelFacts(engine.context_limit, engine.vocabulary)
                 if isinstance(engine, Encoder)
-                else served_model(
-                    engine,
-                    request.name,
-                    tool_call_parser=tool_call_parser,
-                    reasoning_parser=reasoning_parser,
-                    max_model_len=max_model_len,
+                else ModelFacts(
+                    bounded_context(engine.context_limit, max_model_len),
+                    engine.model.shape.vocabulary,
+                    engine.adapters,
                 ),
                 None if sharing is None else sharing.places[request.name],
-                () if isinstance(engine, Encoder) else engine.adapters,
             )
             for request, engine in zip(models, engines, strict=True)
         ]
-        # The application closes the engines from here on.
+        # What serves them closes them from here on.
         stack.pop_all()
-    return Served(hosted, place.name, any(engine.files.synthetic for engine in engines), sharing)
+    return Served(loaded, place.name, any(engine.files.synthetic for engine in engines), sharing)
 
 
 def _engine(

@@ -55,5 +55,5 @@ def test_worker_reports_the_failed_request_only(engine: Engine) -> None:
             ended[event.request_id] = event  # type: ignore[attr-defined]
     assert isinstance(ended[bad], Failure)
     assert not isinstance(ended[good], Failure)
-    assert worker.refusing is None
+    assert worker.state.refusal is None
     worker.close()

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 import pytest
 from fake_engine import FakeEngine, expected_text
 
-from assay.engine.core.worker import EngineWorker, Failure, OverloadedError, StoppedError
+from assay.engine.core.admission import OverloadedError, QueueLimits
+from assay.engine.core.worker import EngineWorker, Failure, StoppedError
 from assay.engine.requests.outputs import StepOutput
 from assay.engine.requests.sampling_params import SamplingParams
 from assay.errors import InputError
@@ -54,7 +55,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def worker(engine: FakeEngine, reader: Reader) -> Iterator[EngineWorker]:
-    worker = EngineWorker(engine, reader.sink, limit=8)
+    worker = EngineWorker(engine, reader.sink, limits=QueueLimits(8))
     yield worker
     worker.close()
     assert engine.closed
@@ -112,7 +113,7 @@ def test_refused_request_fails_alone(worker: EngineWorker, reader: Reader) -> No
     reader.wait_for(names)
     assert isinstance(reader.failures[names[0]], InputError)
     assert reader.texts[names[1]] == "AAA"
-    assert worker.refusing is None
+    assert worker.state.refusal is None
 
 
 def test_failed_step_ends_all_requests_and_refuses_new_ones(

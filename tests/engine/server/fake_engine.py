@@ -8,14 +8,14 @@ the real engine, so that a leak shows.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay.engine.core.probing import PromptLogprobs
 from assay.engine.requests.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
 from assay.engine.requests.sampling_params import SamplingParams
-from assay.engine.server import ServedModel
+from assay.engine.server import LoadedEngine, ModelFacts, ServedModel
 from assay.errors import InputError
 
 END = 256
@@ -224,3 +224,13 @@ def fake_model(*, with_template: bool = True) -> ServedModel:
         else None,
         created=1,
     )
+
+
+class FakeSource:
+    """The fake model, as the process of HTTP opens it."""
+
+    def open(self) -> Callable[[ModelFacts], ServedModel]:
+        return lambda facts: fake_model()
+
+    def of_engine(self, loaded: LoadedEngine) -> ServedModel:
+        return fake_model()

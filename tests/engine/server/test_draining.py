@@ -1,4 +1,4 @@
-"""Graceful shutdown of a server process."""
+"""Graceful shutdown of a server, with HTTP in its process and in one of its own."""
 
 import itertools
 import json
@@ -17,26 +17,42 @@ from fake_engine import expected_text
 
 PROGRAM = """
 import logging, sys
-from fake_engine import FakeEngine, fake_model
-from assay.engine.server import create_app, listen, serve
+from fake_engine import FakeEngine, FakeSource, fake_model
+from assay.engine.server import LoadedEngine, ModelFacts, create_app, listen, serve
+from assay.engine.server.engine_process import HttpProcess
+from assay.engine.server.http_settings import HttpSettings
+from assay.engine.server.logs import LogSettings
 
 logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
 engine = FakeEngine(step_seconds=float(sys.argv[2]))
 listener = listen("127.0.0.1", 0)
 print(listener.getsockname()[1], flush=True)
-serve(create_app(engine, fake_model()), listener, drain_seconds=float(sys.argv[1]))
+drain_seconds = float(sys.argv[1])
+if sys.argv[3] == "apart":
+    settings = HttpSettings([FakeSource()], drain_seconds=drain_seconds, logs=LogSettings())
+    with HttpProcess(listener, settings) as process:
+        process.serve([LoadedEngine("fake", engine, ModelFacts(512, 257))])
+else:
+    serve(create_app(engine, fake_model()), listener, drain_seconds=drain_seconds)
 print("blocks", engine.blocks - engine.free, "closed", engine.closed)
 """
+
+
+@pytest.fixture(params=["together", "apart"], autouse=True)
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether HTTP has a process of its own."""
+    monkeypatch.setenv("MODE_OF_TEST", request.param)
+    return str(request.param)
 
 
 @contextmanager
 def process(
     drain_seconds: float, step_seconds: float = 0.01
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    folder = Path(__file__).parent
+    folder, mode = Path(__file__).parent, os.environ["MODE_OF_TEST"]
     environment = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(drain_seconds), str(step_seconds)],
+        [sys.executable, "-c", PROGRAM, str(drain_seconds), str(step_seconds), mode],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -132,8 +148,8 @@ def test_draining_server_says_so() -> None:
         assert list(lines)
         assert child.wait(10) == 0
         log = log_of(child)
-    assert "assay.server draining, requests under way: 1; they have 1.5 s" in log
-    assert "assay.server drained, requests finished: 0, aborted: 1" in log
+    assert "draining, requests under way: 1; they have 1.5 s" in log
+    assert "drained, requests finished: 0, aborted: 1" in log
     assert "Traceback" not in log
 
 

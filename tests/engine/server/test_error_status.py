@@ -2,7 +2,8 @@
 
 import pytest
 
-from assay.engine.core.worker import OverloadedError, StoppedError
+from assay.engine.core.admission import OverloadedError
+from assay.engine.core.worker import StoppedError
 from assay.engine.server.errors import ApiError, as_api_error
 from assay.errors import DeviceError, InputError, ModelError, OutOfMemoryError
 

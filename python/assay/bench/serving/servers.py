@@ -41,7 +41,7 @@ def own_server(model: str, device: str, options: Sequence[str] = ()) -> ServerCo
     """`assay serve` at its defaults, besides the device."""
     arguments = (
         *(sys.executable, "-m", "assay", "serve", model, "--device", device),
-        *("--port", "{port}", "--no-access-log", "--max-requests", "4096", *options),
+        *("--port", "{port}", "--no-access-log", *options),
     )
     return ServerCommand("assay", arguments)
 

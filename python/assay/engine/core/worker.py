@@ -7,7 +7,6 @@ requests wakes the reader once.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
 import threading
@@ -17,8 +16,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from assay.engine.core.admission import Admission, OverloadedError, QueueLimits
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
@@ -87,6 +87,16 @@ class SteppedEngine(Protocol):
         """Free the memory."""
 
 
+class WorkerState(NamedTuple):
+    """What a worker accepts now."""
+
+    refusal: str | None = None
+    """Why requests are refused, if they are."""
+    rest: str | None = None
+    """Why they are refused until the engine wakes up, if it sleeps or is about to."""
+    asleep: bool = False
+
+
 class Place(AbstractContextManager[object], Protocol):
     """Where an engine runs, entered by the worker thread: a share of a device, for example."""
 
@@ -124,16 +134,7 @@ class Failure:
     error: BaseException
 
 
-def _event(output: StepOutput) -> StepOutput | Failure:
-    """The output of a step, or the failure of a request."""
-    return output if output.error is None else Failure(output.request_id, output.error)
-
-
 Sink = Callable[[Sequence["StepOutput | Failure"]], None]
-
-
-class OverloadedError(AssayError):
-    """The limit of concurrent requests is reached; a later request may be accepted."""
 
 
 class StoppedError(AssayError):
@@ -144,21 +145,26 @@ class EngineWorker:
     """Runs an engine in its own thread.
 
     `sink` is called from that thread with the outputs and failures of each step; it must not
-    block. At most `limit` requests are unfinished at once, waiting ones included.
+    block. `limits` bound what is unfinished at once, waiting requests included.
     """
 
     def __init__(
-        self, engine: SteppedEngine, sink: Sink, *, limit: int = 1024, place: Place | None = None
+        self,
+        engine: SteppedEngine,
+        sink: Sink,
+        *,
+        limits: QueueLimits | None = None,
+        place: Place | None = None,
     ) -> None:
         self._engine = engine
         self._place = place or WholeDevice()
         self._sink = sink
-        self.limit = limit
+        self.limits = limits or QueueLimits()
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._unfinished: set[str] = set()
+        self._admission = Admission(self.limits)
+        self._unfinished = self._admission.unfinished
         """Unfinished requests; only the worker thread removes them."""
-        self._names = itertools.count(1)
         self._refusal: AssayError | None = None
         self._rest: AssayError | None = None
         self._asleep = False
@@ -177,19 +183,14 @@ class EngineWorker:
         return len(self._unfinished)
 
     @property
-    def refusing(self) -> AssayError | None:
-        """Why requests are refused, if they are."""
-        return self._refusal
-
-    @property
-    def resting(self) -> AssayError | None:
-        """Why requests are refused until `wake_up`, if the engine sleeps or is about to."""
-        return self._rest
-
-    @property
-    def asleep(self) -> bool:
-        """Whether the engine sleeps."""
-        return self._asleep
+    def state(self) -> WorkerState:
+        """What is accepted now."""
+        refusal, rest = self._refusal, self._rest
+        return WorkerState(
+            None if refusal is None else refusal.message,
+            None if rest is None else rest.message,
+            self._asleep,
+        )
 
     def sleep(self, seconds: float) -> None:
         """Accept no requests, wait this long for the unfinished ones, and let the engine sleep.
@@ -227,19 +228,16 @@ class EngineWorker:
         prompts: Sequence[Sequence[int]],
         params: Sequence[SamplingParams],
         adapter: str | None = None,
-    ) -> list[str]:
-        """Accept all of these requests or none, and return their IDs."""
+        names: Sequence[str] | None = None,
+    ) -> Sequence[str]:
+        """Accept all of these requests or none, and return their IDs.
+
+        `names` are those of a process that has admitted them itself.
+        """
         with self._lock:
             if (refusal := self._refusal or self._rest) is not None:
                 raise StoppedError(refusal.message)
-            if len(self._unfinished) + len(prompts) > self.limit:
-                raise OverloadedError(
-                    f"{len(self._unfinished)} requests are under way and {len(prompts)} more were "
-                    f"submitted: at most {self.limit} are accepted",
-                    "try again later, or raise the limit",
-                )
-            names = [f"request-{next(self._names)}" for _ in prompts]
-            self._unfinished.update(names)
+            names = self._admission.admit([len(prompt) for prompt in prompts], names)
             self._idle.clear()
             for request in zip(names, prompts, params, strict=True):
                 self._commands.put(partial(self._add, *request, adapter))
@@ -266,6 +264,14 @@ class EngineWorker:
                 raise StoppedError("the engine's thread has ended")
             self._commands.put(run)
         return future
+
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the engine by its name, between steps."""
+        return self.call(partial(getattr(self._engine, method), *arguments))
+
+    def prepare(self, method: str, *arguments: Any) -> None:
+        """Call a method of the engine that does not wait for its steps, such as compiling a grammar."""
+        getattr(self._engine, method)(*arguments)
 
     def finish(self, seconds: float) -> int:
         """Accept no more requests, wait this long for the unfinished ones, and close.
@@ -353,14 +359,24 @@ class EngineWorker:
                 self._forget([name])
 
     def _deliver(self, outputs: Sequence[StepOutput]) -> None:
-        known = [output for output in outputs if output.request_id in self._unfinished]
-        self._forget([output.request_id for output in known if output.finished])
-        if known:
-            self._sink([_event(output) for output in known])
+        """Pass on what a step added, in one pass: a step of hundreds of requests waits for it."""
+        unfinished = self._unfinished
+        events: list[StepOutput | Failure] = []
+        finished = []
+        for output in outputs:
+            name, chunks, _, error = output
+            if name in unfinished:
+                if chunks and chunks[-1].finish_reason is not None:
+                    finished.append(name)
+                events.append(output if error is None else Failure(name, error))
+        if finished:
+            self._forget(finished)
+        if events:
+            self._sink(events)
 
     def _forget(self, names: Sequence[str]) -> None:
         with self._lock:
-            self._unfinished.difference_update(names)
+            self._admission.forget(names)
             if not self._unfinished:
                 self._idle.set()
 

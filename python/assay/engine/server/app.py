@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from assay import __version__
+from assay.engine.core.admission import QueueLimits
 from assay.engine.core.device_sharing import DeviceSharing
 from assay.engine.core.worker import Place, SteppedEngine
 from assay.engine.server import errors, response_schemas
@@ -24,6 +25,7 @@ from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
 from assay.engine.server.embeddings import embeddings
 from assay.engine.server.guards import Guards, check_key
+from assay.engine.server.model_host import HostedModel, ModelHost
 from assay.engine.server.request_schemas import (
     ChatRequest,
     CompletionRequest,
@@ -33,8 +35,8 @@ from assay.engine.server.request_schemas import (
 )
 from assay.engine.server.responses_api import respond_to
 from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
-from assay.engine.server.service import ServedModel
-from assay.engine.server.services import HostedModel, Services, from_request
+from assay.engine.server.served_model import ServedModel
+from assay.engine.server.services import ReadShares, Services, from_request
 from assay.engine.server.tokenizing import detokenize, tokenize
 
 
@@ -42,8 +44,9 @@ from assay.engine.server.tokenizing import detokenize, tokenize
 class Limits:
     """Limits of the server."""
 
-    requests: int = 1024
-    """Running and waiting requests at once; beyond it the server responds with status 429."""
+    requests: int | None = None
+    """Running and waiting requests at once, beyond which the server responds with status 429; by
+    default as many as the host's open files and memory allow (`QueueLimits.of_host`)."""
     body_bytes: int = 1 << 20
     """Maximum bytes of a request body."""
 
@@ -87,19 +90,47 @@ def create_app(
     responses (CORS). Clients may load LoRA adapters from below `adapter_folder`, and put models to
     sleep in `sleep_mode`.
     """
+    return application(
+        (HostedModel(engine, model, place, adapters), *others),
+        shares=None if sharing is None else sharing.statistics,
+        api_key=api_key,
+        limits=limits,
+        profiler=profiler,
+        allowed_origins=allowed_origins,
+        adapter_folder=adapter_folder,
+        sleep_mode=sleep_mode,
+    )
+
+
+def application(
+    hosts: Sequence[ModelHost],
+    *,
+    link: AbstractAsyncContextManager[object] | None = None,
+    shares: ReadShares | None = None,
+    api_key: str | None = None,
+    limits: Limits | None = None,
+    profiler: Profiler | None = None,
+    allowed_origins: Sequence[str] = (),
+    adapter_folder: Path | None = None,
+    sleep_mode: bool = False,
+) -> FastAPI:
+    """An application over models whose engines run wherever their hosts say; see `create_app`.
+
+    `link` is open while they are served.
+    """
     if api_key is not None:
         check_key(api_key)
     limits = limits or Limits()
-    hosted = (HostedModel(engine, model, place, adapters), *others)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        services = Services(hosted, limit=limits.requests, sharing=sharing)
-        app.state.services = services
-        try:
-            yield
-        finally:
-            await services.close()
+        async with link or nullcontext():
+            services = Services(hosts, limits=QueueLimits.of_host(limits.requests), shares=shares)
+            app.state.services = services
+            try:
+                yield
+            finally:
+                await services.close()
 
     # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -129,8 +160,7 @@ def create_app(
     @app.get("/server_info", responses=_ERROR_RESPONSES)
     async def server_info(services: FromServices) -> response_schemas.ServerInfo:
         """The engine's release, device and settings, as they are now; the first model's."""
-        worker = services.default.async_engine.worker
-        return await asyncio.wrap_future(worker.call(lambda: _server_info(engine)))
+        return _server_info(await services.default.async_engine.ask("describe"))
 
     @app.post("/reset_prefix_cache", responses=_ERROR_RESPONSES)
     async def reset_prefix_cache(services: FromServices) -> dict[str, str]:
@@ -230,8 +260,7 @@ def create_app(
 FromServices = Annotated[Services, Depends(from_request)]
 
 
-def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:
-    facts = engine.describe()
+def _server_info(facts: Mapping[str, Any]) -> response_schemas.ServerInfo:
     return response_schemas.ServerInfo(
         release=__version__,
         model=facts["model"],

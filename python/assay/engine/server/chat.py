@@ -14,13 +14,8 @@ from assay.engine.server.errors import ApiError
 from assay.engine.server.reasoning import ReasoningSplit
 from assay.engine.server.request_schemas import ChatRequest
 from assay.engine.server.responses import respond
-from assay.engine.server.service import (
-    GenerationRequest,
-    ServedModel,
-    Service,
-    new_response_id,
-    run_off_loop,
-)
+from assay.engine.server.served_model import ServedModel
+from assay.engine.server.service import GenerationRequest, Service, new_response_id, run_off_loop
 from assay.engine.server.structured_outputs import structured_output_of
 from assay.engine.server.tool_choice import ToolPlan, tool_plan
 

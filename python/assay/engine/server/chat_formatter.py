@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from assay.engine.server.async_engine import OutputDelta
 from assay.engine.server.chat_output import ChatOutput, Delta, message_of
 from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
+from assay.engine.server.output_delta import OutputDelta
 from assay.engine.server.response_schemas import (
     ChatChoice,
     ChatChunk,
@@ -65,14 +65,13 @@ class ChatFormatter:
             reason = self._reason(delta.finish_reason, output)
             yield self._chunk(index, {}, finish_reason=reason)
 
-    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
-        """The event of a delta after the first, where all text is content."""
-        if self._has_logprobs or delta.finish_reason is not None:
+    def plain_event(self, index: int, text: str) -> bytes | None:
+        """The event of text after the first, where all text is content."""
+        if self._has_logprobs:
             return None
         output = self._outputs.get(index)
         if output is None or not output.is_plain:
             return None
-        text = delta.text
         return self._template.fill(index, text) if text else b""
 
     @cached_property

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from assay.engine.core.probing import PromptLogprobs
-from assay.engine.server.async_engine import OutputDelta
 from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
+from assay.engine.server.output_delta import OutputDelta
 from assay.engine.server.request_schemas import CompletionRequest
 from assay.engine.server.response_schemas import (
     Completion,
@@ -86,11 +86,11 @@ class CompletionFormatter:
         """One event for each delta."""
         yield self._response([self._choice(index, delta)])
 
-    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
-        """The event of a delta without log-probabilities, end or echo."""
-        if self._has_logprobs or self._echoes or delta.finish_reason is not None:
+    def plain_event(self, index: int, text: str) -> bytes | None:
+        """The event of text without log-probabilities or echo."""
+        if self._has_logprobs or self._echoes:
             return None
-        return self._template.fill(index, delta.text)
+        return self._template.fill(index, text)
 
     @cached_property
     def _template(self) -> EventTemplate:

@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from assay.engine.core.worker import OverloadedError, StoppedError
+from assay.engine.core.admission import OverloadedError
+from assay.engine.core.worker import StoppedError
 from assay.errors import AssayError, DeviceError, ModelError, OutOfMemoryError
 
 LOGGER: Final = logging.getLogger("assay.server")

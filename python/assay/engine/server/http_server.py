@@ -9,9 +9,9 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -54,9 +54,7 @@ class DrainingServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the drain; on a second SIGINT end the process."""
         if self.should_exit and sig == signal.SIGINT:
-            # The engine's thread may be deep inside a step: nothing in this process is waited for.
-            os.write(2, b"ended at once: requests under way are lost\n")
-            os._exit(EXIT_AT_ONCE)
+            end_at_once()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -111,8 +109,20 @@ def _refused(host: str, port: int, error: OSError) -> InputError:
     return InputError(f"--host {host} --port {port}: {error.strerror or error}")
 
 
-def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def end_at_once() -> NoReturn:
+    """End this process: the engine's thread may be deep inside a step, and nothing is waited for."""
+    os.write(2, b"ended at once: requests under way are lost\n")
+    os._exit(EXIT_AT_ONCE)
+
+
+def serve(
+    app: FastAPI,
+    listener: socket.socket,
+    *,
+    drain_seconds: float = 30.0,
+    begin: Callable[[DrainingServer], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; `begin` gets the server before it starts."""
     _raise_file_limit()
     # The thread that steps the engine must not wait for the event loop longer than this.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -127,7 +137,10 @@ def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0)
         server_header=False,
         date_header=False,
     )
-    DrainingServer(app, config, drain_seconds).run([listener])
+    server = DrainingServer(app, config, drain_seconds)
+    if begin is not None:
+        begin(server)
+    server.run([listener])
 
 
 def _raise_file_limit() -> None:

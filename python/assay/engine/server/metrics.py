@@ -107,10 +107,10 @@ class Gaps:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count one; the event loop alone calls it, tens of thousands of times a second."""
-        self.counts[bisect_left(self._bounds, seconds)] += 1
-        self.total += seconds
+    def observe(self, seconds: float, count: int) -> None:
+        """Count equal ones; the event loop alone calls it, tens of thousands of times a second."""
+        self.counts[bisect_left(self._bounds, seconds)] += count
+        self.total += seconds * count
 
 
 class GapHistogram(Collector):
@@ -150,16 +150,18 @@ class Metrics:
         """A finished request was queued for this long before its first step."""
         self._families.queue.labels(self._model).observe(seconds)
 
-    def first_token(self, operation: str, seconds: float, tokens: int) -> None:
-        """The first tokens of an output arrived."""
+    def generated(self, tokens: int) -> None:
+        """Tokens of a step arrived."""
         self._tokens.inc(tokens)
+
+    def first_token(self, operation: str, seconds: float) -> None:
+        """The first tokens of an output arrived."""
         self._families.first.labels(self._model).observe(seconds)
         self._families.first_otel.labels(*self._otel(operation)).observe(seconds)
 
     def next_tokens(self, seconds: float, tokens: int) -> None:
         """More tokens of an output arrived, this long after the last ones."""
-        self._tokens.inc(tokens)
-        self._gaps.observe(seconds / tokens)
+        self._gaps.observe(seconds / tokens, tokens)
 
     @cached_property
     def _tokens(self) -> Counter:

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from assay.engine.server.access_log import CLIENT_CLOSED_REQUEST
-from assay.engine.server.async_engine import OutputDelta, OutputStream
 from assay.engine.server.direct_writer import DirectWriter
+from assay.engine.server.output_delta import OutputDelta
+from assay.engine.server.output_stream import OutputStream
 from assay.engine.server.request_schemas import Sampling
 from assay.engine.server.response_schemas import Usage
 from assay.engine.server.service import GenerationRequest, Service
@@ -30,8 +31,8 @@ class ResponseFormatter(Protocol):
     def chunks(self, index: int, delta: OutputDelta) -> Iterable[BaseModel]:
         """The events for the new output of choice `index`."""
 
-    def plain_event(self, index: int, delta: OutputDelta) -> bytes | None:
-        """The event of a delta that is text alone, without its model; None for others."""
+    def plain_event(self, index: int, text: str) -> bytes | None:
+        """The event of text that nothing else comes with; None where its model has to be built."""
 
     def usage_chunk(self, usage: Usage) -> BaseModel:
         """The last event of a stream, with its usage."""
@@ -80,6 +81,7 @@ class _Events:
         self._service, self._generation, self._formatter = service, generation, formatter
         self._with_usage = with_usage
         self._stream: OutputStream | None = None
+        self._writer: DirectWriter | None = None
         self._tokens = 0
 
     async def generate(self) -> AsyncGenerator[bytes, None]:
@@ -96,20 +98,33 @@ class _Events:
 
     def connect(self, writer: DirectWriter) -> None:
         """Write events as they come from now on, while the client reads them."""
-
-        def write(index: int, delta: OutputDelta) -> bool:
-            if not writer.is_ready:
-                return False
-            writer.write(self._encode(index, delta))
-            return True
-
+        self._writer = writer
         if self._stream is not None:
-            self._stream.write_through(write)
+            self._stream.write_through(self)
+
+    def write_text(self, index: int, text: str, tokens: int) -> bool:
+        """Write the event of text that nothing else comes with; whether it could be."""
+        if self._writer is None or not self._writer.is_ready:
+            return False
+        if (data := self._formatter.plain_event(index, text)) is None:
+            return False
+        self._tokens += tokens
+        self._writer.write(data)
+        return True
+
+    def write_delta(self, index: int, delta: OutputDelta) -> bool:
+        """Write the events of new output; whether the client is ready for them."""
+        if self._writer is None or not self._writer.is_ready:
+            return False
+        self._writer.write(self._encode(index, delta))
+        return True
 
     def _encode(self, index: int, delta: OutputDelta) -> bytes:
         self._tokens += delta.token_count
-        if (data := self._formatter.plain_event(index, delta)) is not None:
-            return data
+        if delta.finish_reason is None:
+            data = self._formatter.plain_event(index, delta.text)
+            if data is not None:
+                return data
         chunks = self._formatter.chunks(index, delta)
         return b"".join([event(chunk.model_dump()) for chunk in chunks])
 

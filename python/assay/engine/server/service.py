@@ -1,146 +1,27 @@
-"""What the routes share: the served model, its limits, and generation requests from bodies."""
+"""What the routes share: a model behind its engine, and generation requests from bodies."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from assay.engine.core.probing import PromptLogprobs
 from assay.engine.requests.grammar_vetting import GrammarVetting
 from assay.engine.requests.sampling_params import SamplingParams
 from assay.engine.requests.structured_output import StructuredOutput
-from assay.engine.server import reasoning, tools
-from assay.engine.server.async_engine import AsyncEngine, OutputStream
+from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.errors import ApiError
-from assay.engine.server.reasoning import ReasoningFormat
+from assay.engine.server.output_stream import OutputStream
 from assay.engine.server.request_schemas import Inputs, Sampling
-from assay.engine.server.tools import Family
-from assay.errors import InputError
-
-if TYPE_CHECKING:
-    from assay.engine.core.encoder import Encoder
-    from assay.engine.core.engine import Engine
+from assay.engine.server.served_model import ServedModel
 
 T = TypeVar("T")
 
-AUTO: Final = "auto"
-NONE: Final = "none"
-
 INLINE_CHARACTERS: Final = 4096
 """Characters that are tokenized within a millisecond or two."""
-
-
-@dataclass(frozen=True)
-class ServedModel:
-    """The served model: its name, limits, tokenizer and chat template."""
-
-    name: str
-    context_limit: int
-    vocabulary: int
-    encode: Callable[[str], Sequence[int]]
-    """Tokenizes a prompt; a BOS token is added where the model's files ask for it."""
-    encode_rendered: Callable[[str], Sequence[int]]
-    """Tokenizes a rendered chat template, which spells special tokens out."""
-    token_bytes: Callable[[int], bytes]
-    decode: Callable[[Sequence[int]], str]
-    render_chat: Callable[..., str] | None
-    """Renders messages with the chat template; None if the model has none."""
-    renders_tools: bool = False
-    """Whether the chat template shows tools to the model."""
-    tool_family: Family | None = None
-    """The format of the model's tool calls, where it is known."""
-    reasoning: ReasoningFormat | None = None
-    """The markers around the model's reasoning, if it has any."""
-    special_tokens: frozenset[str] = frozenset()
-    """Texts of special tokens, which outputs leave out."""
-    chat_template: str | None = None
-    """The text of the chat template."""
-    special_names: Mapping[str, str] = field(default_factory=dict)
-    """The texts of the BOS and EOS tokens, as `bos_token` and `eos_token`."""
-    compile_grammar: Callable[[StructuredOutput], object] | None = None
-    """Compiles what an output must look like; None if the engine cannot constrain outputs."""
-    sampling: Mapping[str, float] = field(default_factory=dict)
-    """The sampling parameters of the checkpoint, for requests that do not give their own."""
-    adapter: str | None = None
-    """The LoRA adapter that its requests use."""
-    parent: str | None = None
-    """The model that the adapter belongs to."""
-    embed_batch: Callable[[Sequence[Sequence[int]]], Any] | None = None
-    """Embeds texts together: an encoder, which generates no text."""
-    created: int = field(default_factory=lambda: int(time.time()))
-
-
-def served_model(
-    engine: Engine,
-    name: str,
-    *,
-    tool_call_parser: str = AUTO,
-    reasoning_parser: str = AUTO,
-    max_model_len: int | None = None,
-) -> ServedModel:
-    """An engine's model, under the name that clients use.
-
-    The parsers of tool calls and reasoning are those that the chat template tells, those of the
-    given names, or none. `max_model_len` bounds a request below the engine's own limit.
-    """
-    context = engine.context_limit
-    if max_model_len is not None and max_model_len > context:
-        raise InputError(
-            f"max_model_len: expected at most {context}, the limit of model and KV cache, got "
-            f"{max_model_len}"
-        )
-    tokenizer, template = engine.files.tokenizer, engine.files.chat_template
-    # Built now, so that the first prompt does not wait for it.
-    tokenizer.build()
-    text = "" if template is None else template.text
-    family = tools.recognized(text)
-    if tool_call_parser != AUTO:
-        family = None if tool_call_parser == NONE else tools.family_named(tool_call_parser)
-    split = reasoning.recognized(text)
-    if reasoning_parser != AUTO:
-        split = None if reasoning_parser == NONE else reasoning.format_named(reasoning_parser)
-    return ServedModel(
-        name=name,
-        context_limit=max_model_len or context,
-        vocabulary=engine.model.shape.vocabulary,
-        encode=tokenizer.encode,
-        encode_rendered=partial(tokenizer.encode, add_special=False),
-        token_bytes=tokenizer.piece,
-        decode=tokenizer.decode,
-        render_chat=None if template is None else template.render,
-        renders_tools=template is not None and "tools" in template.variables,
-        tool_family=family,
-        reasoning=split,
-        special_tokens=tokenizer.special_tokens,
-        chat_template=None if template is None else template.text,
-        special_names=tokenizer.special_texts,
-        compile_grammar=engine.compile_grammar,
-        sampling=engine.files.sampling,
-    )
-
-
-def served_encoder(encoder: Encoder, name: str) -> ServedModel:
-    """An encoder, under the name that clients use."""
-    tokenizer = encoder.files.tokenizer
-    tokenizer.build()
-    return ServedModel(
-        name=name,
-        context_limit=encoder.context_limit,
-        vocabulary=encoder.vocabulary,
-        encode=tokenizer.encode,
-        encode_rendered=partial(tokenizer.encode, add_special=False),
-        token_bytes=tokenizer.piece,
-        decode=tokenizer.decode,
-        render_chat=None,
-        special_tokens=tokenizer.special_tokens,
-        special_names=tokenizer.special_texts,
-        embed_batch=encoder.embed_batch,
-    )
 
 
 @dataclass(frozen=True)
@@ -190,13 +71,13 @@ class Service:
 
     async def embed(self, prompts: Sequence[Sequence[int]]) -> list[Sequence[float]]:
         """The embeddings of prompts: by an encoder together, else one after the other."""
-        if (together := self.model.embed_batch) is not None:
-            return await self.async_engine.embed_batch(together, prompts)
+        if self.model.is_encoder:
+            return await self.async_engine.embed_batch(prompts)
         return [await self.async_engine.embed(prompt, self.model.adapter) for prompt in prompts]
 
     def check_generates(self) -> None:
         """Refuse to generate with an encoder."""
-        if self.model.embed_batch is not None:
+        if self.model.is_encoder:
             raise ApiError(
                 f'the model "{self.model.name}" is an encoder: use /v1/embeddings',
                 param="model",
@@ -227,14 +108,14 @@ class Service:
         """Compile what an output must look like, if it has to, off the event loop."""
         if constraint is None:
             return
-        if (compile_grammar := self.model.compile_grammar) is None:
+        if not self.model.can_constrain:
             raise ApiError(
                 f'the model "{self.model.name}" is served without structured output',
                 param="response_format",
                 code="unsupported_parameter",
             )
         await asyncio.to_thread(self._vetting.check, constraint)
-        await asyncio.to_thread(compile_grammar, constraint)
+        await self.async_engine.compile_grammar(constraint)
 
     def generation_request(
         self,
@@ -257,12 +138,12 @@ class Service:
         if body.skip_special_tokens is not None:
             show_special = not body.skip_special_tokens
         choices = body.n or 1
-        limit = self.async_engine.worker.limit
-        if choices * len(prompts) > limit:
+        most = self.async_engine.worker.limits.requests
+        if most is not None and choices * len(prompts) > most:
             # Status 429 would ask the client to try again, which cannot succeed.
             raise ApiError(
                 f"{choices * len(prompts)} choices in one request: this server accepts at most "
-                f"{limit} at once",
+                f"{most} at once",
                 param="n" if choices > 1 else param,
                 code="too_many_choices",
             )

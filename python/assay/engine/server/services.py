@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fastapi import Request
 
-from assay.engine.core.device_sharing import DeviceSharing
-from assay.engine.core.worker import Place, SteppedEngine, StoppedError
+from assay.engine.core.admission import QueueLimits
+from assay.engine.core.device_sharing import ShareStatistics
+from assay.engine.core.worker import StoppedError
 from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.errors import ApiError
 from assay.engine.server.metrics import Families, Metrics, exposition
-from assay.engine.server.service import ServedModel, Service
+from assay.engine.server.model_host import ModelHost
+from assay.engine.server.service import Service
 from assay.errors import InputError
 
-
-@dataclass(frozen=True)
-class HostedModel:
-    """A model to serve, its engine, and the engine's place on a shared device."""
-
-    engine: SteppedEngine
-    model: ServedModel
-    place: Place | None = None
-    adapters: Sequence[str] = ()
-    """LoRA adapters of the engine, which are served under their names."""
+ReadShares = Callable[[], Sequence[ShareStatistics]]
+"""What models that share a device got; it may wait."""
 
 
 class Services:
     """One service for each model; requests choose by name."""
 
     def __init__(
-        self, hosted: Sequence[HostedModel], *, limit: int, sharing: DeviceSharing | None
+        self, hosts: Sequence[ModelHost], *, limits: QueueLimits, shares: ReadShares | None
     ) -> None:
-        """Start the engines, each in a thread of its own."""
+        """Start the workers of the engines."""
         self._families = Families()
-        self._sharing = sharing
-        self._engines = {one.model.name: one.engine for one in hosted}
+        self._shares = shares
+        self._names = [host.model.name for host in hosts]
         self._services: dict[str, Service] = {}
-        for one in hosted:
-            metrics = Metrics(one.model.name, self._families)
-            engine = AsyncEngine(one.engine, metrics, limit=limit, place=one.place)
-            service = self._services[one.model.name] = Service(one.model, engine)
-            for name in one.adapters:
+        for host in hosts:
+            metrics = Metrics(host.model.name, self._families)
+            engine = AsyncEngine(host, metrics, limits)
+            service = self._services[host.model.name] = Service(host.model, engine)
+            for name in host.adapters:
                 self._serve_adapter(service, name)
 
     @property
@@ -56,7 +50,7 @@ class Services:
     @property
     def _models(self) -> dict[str, Service]:
         """The services that have an engine of their own, by name."""
-        return {name: self._services[name] for name in self._engines}
+        return {name: self._services[name] for name in self._names}
 
     @property
     def default(self) -> Service:
@@ -82,16 +76,16 @@ class Services:
     def check_accepting(self) -> None:
         """Raise if an engine accepts no requests."""
         for service in self._models.values():
-            if refusing := service.async_engine.worker.refusing:
-                raise refusing
+            if (refusal := service.async_engine.worker.state.refusal) is not None:
+                raise StoppedError(refusal)
 
     async def metrics(self) -> bytes:
         """All metrics in Prometheus text format."""
-        statistics = {}
-        for name, service in self._models.items():
-            future = service.async_engine.worker.call(self._engines[name].statistics)
-            statistics[name] = await asyncio.wrap_future(future)
-        shares = () if self._sharing is None else self._sharing.statistics()
+        statistics = {
+            name: await service.async_engine.ask("statistics")
+            for name, service in self._models.items()
+        }
+        shares = () if self._shares is None else await asyncio.to_thread(self._shares)
         return exposition(self._families, statistics, shares)
 
     async def load_adapter(self, model: str | None, name: str, folder: Path) -> None:
@@ -101,8 +95,7 @@ class Services:
             raise ApiError(
                 f'the name "{name}" is taken', status=409, param="lora_name", code="name_taken"
             )
-        engine = self._engines[base.model.name]
-        await self._run(base, partial(engine.load_adapter, name, folder))
+        await self._run(base, "load_adapter", name, folder)
         self._serve_adapter(base, name)
 
     async def unload_adapter(self, name: str) -> None:
@@ -117,8 +110,7 @@ class Services:
             )
         del self._services[name]
         try:
-            engine = self._engines[service.model.parent]
-            await self._run(service, partial(engine.unload_adapter, name))
+            await self._run(service, "unload_adapter", name)
         except BaseException as error:
             self._services[name] = service
             if isinstance(error, InputError):
@@ -139,7 +131,7 @@ class Services:
 
     def is_sleeping(self, model: str | None) -> bool:
         """Whether a model sleeps, or every model."""
-        return all(one.async_engine.worker.asleep for one in self._chosen(model))
+        return all(one.async_engine.worker.state.asleep for one in self._chosen(model))
 
     def _chosen(self, model: str | None) -> Sequence[Service]:
         return list(self._models.values()) if model is None else [self._model(model)]
@@ -151,11 +143,11 @@ class Services:
             raise ApiError(f'"{name}" is a LoRA adapter: expected a model', param="model")
         return service
 
-    async def _run(self, service: Service, function: Callable[[], object]) -> None:
-        """Run a function of a model's engine in its thread, between steps."""
-        if (resting := service.async_engine.worker.resting) is not None:
-            raise StoppedError(resting.message)
-        await asyncio.wrap_future(service.async_engine.worker.call(function))
+    async def _run(self, service: Service, method: str, *arguments: Any) -> None:
+        """Call a method of a model's engine, between steps, unless it sleeps."""
+        if (rest := service.async_engine.worker.state.rest) is not None:
+            raise StoppedError(rest)
+        await service.async_engine.ask(method, *arguments)
 
     def _serve_adapter(self, base: Service, name: str) -> None:
         model = replace(base.model, name=name, adapter=name, parent=base.model.name)
@@ -163,11 +155,9 @@ class Services:
 
     async def reset_prefix_caches(self) -> None:
         """Empty the prefix cache of every model that is awake; one that sleeps has none."""
-        for name, service in self._models.items():
-            if service.async_engine.worker.resting is not None:
-                continue
-            worker = service.async_engine.worker
-            await asyncio.wrap_future(worker.call(self._engines[name].reset_prefix_cache))
+        for service in self._models.values():
+            if service.async_engine.worker.state.rest is None:
+                await service.async_engine.ask("reset_prefix_cache")
 
     def under_way(self) -> int:
         """The number of unfinished requests."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from assay.engine.requests.structured_output import StructuredOutput
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import ChatRequest, NamedTool
-from assay.engine.server.service import ServedModel
+from assay.engine.server.served_model import ServedModel
 from assay.engine.server.structured_outputs import structured_output_of
 from assay.engine.server.tools.events import ToolParser
 from assay.engine.server.tools.forced import OneCall, schemas_of, some_calls
