@@ -11,11 +11,13 @@ from pathlib import Path
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import (
+    RESIDENT,
     Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
     Failure,
+    Followed,
     ProbeAnswer,
     TrialFailedError,
     Undo,
@@ -69,6 +71,14 @@ class PlantedEngine(Engine):
     """empty, nan or repeat: what the model answers instead."""
     lie: Mapping[str, Setting] = field(default_factory=dict)
     """Settings that it reports whatever they are."""
+    garbles: Callable[[Mapping[str, Setting], int], bool] = lambda settings, request: False
+    """Requests whose answers of the workload are wrong; probes are not."""
+    later: Callable[[Mapping[str, Setting], int], float] = lambda settings, windows: 1.0
+    """Factor of the speed by the windows since the last change of settings."""
+    follows: bool = True
+    """Whether it gives log-probabilities along an answer."""
+    memory: Callable[[int], float] | None = None
+    """Memory after a window, by the windows since the last change; None says nothing of it."""
     fails: Callable[[Mapping[str, Setting]], Failure | None] = lambda settings: None
     """Settings with which it does not start."""
     crash_at: int | None = None
@@ -80,6 +90,7 @@ class PlantedEngine(Engine):
         """Start with `START`."""
         self.now = 0.0
         self.windows = 0
+        self.followed = 0
         self.configured: list[dict[str, Setting]] = []
         self.closed = False
         self._settings = dict(START)
@@ -156,7 +167,9 @@ class PlantedEngine(Engine):
             asked = workload.requests[(window.offset + place) % len(workload.requests)]
             tokens = self.output_tokens(self._settings, asked.max_tokens)
             took = tokens / speed
-            records.append(_record(asked, at, took, tokens, self._text_seed()))
+            is_wrong = self.garbles(self._settings, asked.number)
+            text = "garbled" if is_wrong else self._text_seed()
+            records.append(_record(asked, at, took, tokens, text))
             at += took
         self.now += at
         disturbed = self.disturb(number)
@@ -169,6 +182,7 @@ class PlantedEngine(Engine):
             load_state=self.load_state(self._settings),
             settings=dict(self.settings()),
             disturbances=(disturbed,) if disturbed else (),
+            details={} if self.memory is None else {RESIDENT: self.memory(self._since_change)},
         )
 
     def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
@@ -177,6 +191,20 @@ class PlantedEngine(Engine):
         self.now += 0.05
         jitter = self.logprob_jitter * self._random.random()
         return [self._answer(prompt, max_tokens, jitter) for prompt in prompts]
+
+    def follow(
+        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
+    ) -> Followed | None:
+        """Along its own answers without a gap; along others with that of the flipped token."""
+        self._check_alive()
+        self.followed += 1
+        if not self.follows:
+            return None
+        if str(answer).startswith(f"{request.prompt} {self._text_seed()} "):
+            return Followed((0.0,) * request.max_tokens)
+        flipped = self.flips(self._settings)
+        gap = 2.0 if flipped is None else flipped
+        return Followed((*(0.0,) * (request.max_tokens - 1), gap))
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """No trace."""
@@ -223,6 +251,7 @@ class PlantedEngine(Engine):
         self._last = kept * self._last + math.sqrt(1.0 - kept * kept) * fresh
         factor = self.warmup[self._since_change] if self._since_change < len(self.warmup) else 1.0
         self._since_change += 1
+        factor *= self.later(self._settings, self._since_change)
         trend = math.exp(self._last + self.drift * self.now)
         return self.rate * self.effect(self._settings) * factor * trend
 
@@ -247,7 +276,12 @@ def _record(asked: PlannedRequest, at: float, took: float, tokens: int, text: st
         output_tokens=tokens,
         itls_s=(took / max(tokens, 1),) * max(tokens - 1, 0),
         digest=hashlib.sha256(f"{asked.prompt}{text}{tokens}".encode()).hexdigest(),
+        output=_text(asked.prompt, text, tokens),
     )
+
+
+def _text(prompt: str, kind: str, tokens: int) -> str:
+    return f"{prompt} {kind} {tokens}"
 
 
 def planted_workload(requests: int = 32, output_tokens: int = 16) -> Workload:

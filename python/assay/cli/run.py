@@ -203,6 +203,22 @@ def run_command(
         bool,
         option("--allow-lossy", "Try levers that change outputs: formats of weights and KV cache."),
     ] = False,
+    production: Annotated[
+        bool,
+        option(
+            "--production",
+            "Keep only what is shown to change fewer than 1 answer in 200 wrongly, with 99.9 %; "
+            "needs 1,400 compared answers.",
+        ),
+    ] = False,
+    max_changed: Annotated[
+        str | None,
+        option(
+            "--max-changed SHARE",
+            "Share of wrongly changed answers that must be excluded: 1/50 if not given, 1/200 with "
+            "--production.",
+        ),
+    ] = None,
     no_history: Annotated[
         bool, option("--no-history", "Do not rank by what past runs found.")
     ] = False,
@@ -239,7 +255,7 @@ def run_command(
     Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved or nothing to gain,
     2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
     """
-    from assay.load.workloads.spec import parse_duration
+    from assay.load.workloads.spec import parse_duration, parse_fraction
     from assay.runs.optimize import optimize
 
     if workload is not None and load is not None:
@@ -270,6 +286,10 @@ def run_command(
             top_n=top_n,
             max_risk=max_risk.replace("-", " "),
             allow_lossy=allow_lossy,
+            production=production,
+            max_changed=None
+            if max_changed is None
+            else parse_fraction("--max-changed", max_changed),
             use_history=not no_history,
             force=force,
             dry_run=dry_run,

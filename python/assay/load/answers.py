@@ -58,6 +58,7 @@ def to_record(sent: Sent, start_s: float) -> RequestRecord:
         itls_s=tuple(after - before for before, after in itertools.pairwise(times)),
         scheduled_s=sent.scheduled_s,
         digest=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+        output=text,
     )
 
 

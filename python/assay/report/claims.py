@@ -22,6 +22,7 @@ FIGURE: Final = "{figure}"
 
 START, FINAL, RATIO = "start.level", "final.level", "final.ratio"
 NOISE: Final = "noise.ratio"
+CHANGED: Final = "answers.changed"
 MOST_CAUSES: Final = 8
 
 
@@ -38,6 +39,7 @@ def build(
     claims = [
         *builder.headline(),
         *builder.noise(),
+        *builder.answers(),
         *builder.experiments(),
         *builder.left_out(),
         *builder.waterfall(),
@@ -124,6 +126,33 @@ class _Builder:
                 verdict=noise.verdict,
                 details=_of_result(noise, "noise"),
             )
+
+    def answers(self) -> Iterator[Claim]:
+        """The workload's own answers: how many were compared, and how many changed wrongly at most."""
+        for name, result, what in (
+            ("noise", self.record.noise, "with the starting settings, twice"),
+            ("answers", self.record.confirmation, "of the kept settings and of the start"),
+        ):
+            if result is None or result.answers is None or not result.answers.total:
+                continue
+            select = {"experiment": result.experiment}
+            known = {"confidence": self.record.answer_confidence}
+            yield from self.claim(
+                f"{name}.compared", f"answers compared, {what}: {FIGURE}", "answers",
+                Evidence(JOURNAL, rules.COMPARED, select),
+            )  # fmt: skip
+            if result.answers.near_ties:
+                yield from self.claim(
+                    f"{name}.divergence",
+                    f"where such answers differ, the token is behind the one expected by {FIGURE}",
+                    "nats",
+                    Evidence(JOURNAL, rules.DIVERGENCE, select),
+                )
+            if name == "answers":
+                yield from self.claim(
+                    CHANGED, f"answers wrongly changed by the kept settings: {FIGURE}",
+                    words.PERCENT, Evidence(JOURNAL, rules.CHANGED, select, known),
+                )  # fmt: skip
 
     def experiments(self) -> Iterator[Claim]:
         """Every trial, failed ones too."""

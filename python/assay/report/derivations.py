@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.improve.experiments.levels import level
+from assay.improve.experiments.outputs.bounds import changed_rate
 from assay.improve.experiments.pairs import looks_of
+from assay.improve.experiments.result import ComparedAnswers
 from assay.improve.journal.block_table import block_of
 from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
@@ -35,6 +37,9 @@ FORECASTS: Final = "count of scored forecasts"
 ERROR: Final = "median error of forecasts"
 COST: Final = "cost per token of a median"
 ENERGY: Final = "energy per token of a median"
+CHANGED: Final = "bound on wrongly changed answers"
+COMPARED: Final = "count of compared answers"
+DIVERGENCE: Final = "median gap of answers that differ"
 
 
 def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Interval]:
@@ -216,6 +221,42 @@ def _falling(rate: Interval, of: Callable[[float], float]) -> Interval:
     return Interval(of(rate.value), of(rate.hi), of(rate.lo))
 
 
+def _answers(files: RunFiles, evidence: Evidence) -> ComparedAnswers:
+    """The answers that an experiment compared, as its verdict has them in the journal."""
+    rows = [
+        {"kind": record["kind"], **record["data"]}
+        for record in files.journal
+        if record["kind"] in ("verdict", "noise")
+    ]
+    chosen = [row for row in selected(rows, evidence.select) if row.get("answers")]
+    compared = ComparedAnswers.from_data(chosen[-1]["answers"]) if chosen else None
+    if compared is None or not compared.total:
+        raise InputError(f"{evidence.file}: expected compared answers, got none")
+    return compared
+
+
+def _changed(files: RunFiles, evidence: Evidence) -> Interval:
+    """Answers that nobody could judge count as wrong."""
+    compared = _answers(files, evidence)
+    unproven = compared.wrong + compared.not_judged
+    return changed_rate(unproven, compared.total, _confidence(evidence))
+
+
+def _compared(files: RunFiles, evidence: Evidence) -> Interval:
+    return _exactly(_answers(files, evidence).total)
+
+
+def _divergence(files: RunFiles, evidence: Evidence) -> Interval:
+    gaps = sorted(
+        answer.gap
+        for answer in _answers(files, evidence).differing
+        if answer.gap is not None and answer.kind == "near ties"
+    )
+    if not gaps:
+        raise InputError(f"{evidence.file}: expected answers that differ, got none")
+    return Interval(gaps[len(gaps) // 2], gaps[0], gaps[-1])
+
+
 RULES: Final[Mapping[str, Rule]] = {
     MEDIAN: _median,
     RATIO: _ratio,
@@ -228,5 +269,8 @@ RULES: Final[Mapping[str, Rule]] = {
     ERROR: _error,
     COST: _cost,
     ENERGY: _energy,
+    CHANGED: _changed,
+    COMPARED: _compared,
+    DIVERGENCE: _divergence,
 }
 """Every rule by its name."""

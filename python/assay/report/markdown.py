@@ -57,6 +57,10 @@ def _result(claims: Sequence[Claim]) -> Iterator[str]:
             ("kept settings", "final.level"),
             ("ratio", "final.ratio"),
             ("A/A noise", "noise.ratio"),
+            ("answers compared", "answers.compared"),
+            ("wrongly changed", "answers.changed"),
+            ("gap where they differ", "answers.divergence"),
+            ("A/A gap where they differ", "noise.divergence"),
         )
         if name in known
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from assay.improve.experiments.verdict import decide
-from assay.report.claim import Claim
-from assay.report.run_files import RunFiles
+from assay.improve.loop.options import RunOptions
+from assay.report.claim import Claim, Evidence
+from assay.report.derivations import CHANGED, derive
+from assay.report.run_files import JOURNAL, RunFiles
 
 
 def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
@@ -16,6 +18,9 @@ def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
     gates = all(gate["passed"] for gate in claim.details.get("gates", ()))
     if claim.verdict == "improved" and not gates:
         return "improved is claimed, and a gate did not pass"
+    is_promoted = claim.details.get("role") == "confirmation" and claim.verdict == "improved"
+    if is_promoted and (problem := _promotion_problem(files, claim)):
+        return problem
     # Gates and failures decide whatever the ratio says; the journal has them.
     if claim.verdict != "invalid" and gates:
         if claim.figure is None:
@@ -25,6 +30,30 @@ def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
         if verdict != claim.verdict:
             return f"{claim.verdict} is claimed, the ratio gives {verdict}"
     return _recorded(files, claim)
+
+
+def _promotion_problem(files: RunFiles, claim: Claim) -> str:
+    """Whether too many answers may be wrong for what the run asked; empty where not.
+
+    Runs of builds that did not compare answers have no such option.
+    """
+    started = [
+        record["data"].get("options") or {}
+        for record in files.journal
+        if record["kind"] in ("started", "resumed")
+    ]
+    if not started or "max_changed" not in started[-1]:
+        return ""
+    asked = {name: started[-1][name] for name in ("production", "max_changed")}
+    options = RunOptions(**asked)
+    name = str(claim.details.get("experiment"))
+    rate = derive(
+        files,
+        Evidence(JOURNAL, CHANGED, {"experiment": name}, {"confidence": options.answer_confidence}),
+    )
+    if rate.hi > options.most_changed:
+        return f"up to {rate.hi:.4f} of answers may be wrong, {options.most_changed:.4f} allowed"
+    return ""
 
 
 def changes_problem(files: RunFiles, claim: Claim) -> str:

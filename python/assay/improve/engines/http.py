@@ -11,17 +11,31 @@ from typing import Any, Final
 from assay import paths
 from assay.errors import AssayError, InputError
 from assay.http_client import ServerError
-from assay.improve.engines import adapter as adapters, capturing, detection, placement, schemas
+from assay.improve.engines import (
+    adapter as adapters,
+    capturing,
+    detection,
+    following,
+    placement,
+    schemas,
+)
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.command import CommandTemplate
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.probing import Prober
-from assay.improve.engines.process import ServerRecord, cpu_seconds, process_environment
+from assay.improve.engines.process import (
+    ServerRecord,
+    cpu_seconds,
+    process_environment,
+    resident_bytes,
+)
 from assay.improve.engines.protocol import (
+    RESIDENT,
     Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
+    Followed,
     ProbeAnswer,
     RestartingEngine,
     TokenPair,
@@ -32,7 +46,7 @@ from assay.improve.engines.read_back import ReadBack, given_in, read_back, state
 from assay.improve.engines.supervised import SupervisedServer, is_local
 from assay.load.client import LoadClient
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload, is_greedy
 from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import MODELS, ServedModel, served_model
 from assay.openai_api.exchange import exchange, exchange_json
@@ -173,9 +187,8 @@ class HttpEngine(Engine):
         self._meter.begin()
         with self.server.watched("in the window"):
             measured = self._load.run_window(workload, window, disturbances=self._meter.end)
-        return replace(
-            measured, settings=self.settings(), details={**measured.details, **self._meter.shares}
-        )
+        details = {**measured.details, **self._meter.shares, **self._resident()}
+        return replace(measured, settings=self.settings(), details=details)
 
     def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
         """Greedy answers, one after another."""
@@ -186,6 +199,29 @@ class HttpEngine(Engine):
             except ServerError:
                 # A server that ended is the news, not the answer that did not come.
                 self.server.check("in the probes")
+                raise
+
+    def follow(
+        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
+    ) -> Followed | None:
+        """Lead the server along a text: greedy continuations, or one scored text where it samples."""
+        if not isinstance(answer, str):
+            return None
+        model = self._served().name
+        with self.server.watched("behind an answer"):
+            try:
+                if is_greedy(request):
+                    return following.led(
+                        lambda text, tokens: self._prober.positions(model, text, tokens),
+                        request.prompt,
+                        answer,
+                        request.max_tokens,
+                        tie,
+                    )
+                scored = self._prober.scored(model, request.prompt + answer)
+                return following.behind(scored, len(request.prompt))
+            except ServerError:
+                self.server.check("behind an answer")
                 raise
 
     def restarting(self) -> RestartingEngine:
@@ -364,6 +400,12 @@ class HttpEngine(Engine):
     def _cpu_seconds(self) -> float:
         record = self.server.record
         return 0.0 if record is None or record.pid is None else cpu_seconds(record.pid)
+
+    def _resident(self) -> dict[str, int]:
+        record = self.server.record
+        if record is None or record.pid is None:
+            return {}
+        return {RESIDENT: resident_bytes(record.pid)}
 
     def _capabilities(self, gpu: int | None) -> frozenset[str]:
         capabilities = {*self.adapter.capabilities, "restart", "logprobs"}

@@ -18,17 +18,20 @@ from assay.engine.loading.opening import SYNTHETIC
 from assay.engine.requests.outputs import Chunk
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_window import OwnWindow, sampling_params
+from assay.improve.engines.process import resident_bytes
 from assay.improve.engines.protocol import (
+    RESIDENT,
     Engine as EngineProtocol,
     EngineDescription,
     EngineKnob,
+    Followed,
     ProbeAnswer,
     TokenPair,
     Undo,
 )
 from assay.load.window import summarize
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.observe.capture import capture as recorded
 from assay.runtime.fingerprint import machine
 
@@ -125,6 +128,7 @@ class OwnEngine(EngineProtocol):
             disturbances=disturbances,
             details={
                 **self._meter.shares,
+                RESIDENT: resident_bytes(os.getpid()),
                 "cpu_cores_used": cpu_s / run.seconds if run.seconds else 0.0,
                 "counters": counters,
             },
@@ -147,6 +151,23 @@ class OwnEngine(EngineProtocol):
                 )
             )
         return probe_answers
+
+    def follow(
+        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
+    ) -> Followed | None:
+        """Score the answer's own tokens behind the prompt, in one pass and not token by token.
+
+        A pass over many rows rounds as another batch would: what the engine then makes of its own
+        answers is part of how much it differs from itself.
+        """
+        if isinstance(answer, str) or not answer:
+            return None
+        prompt = self.engine.files.tokenizer.encode(request.prompt)
+        scored = self.engine.score([*prompt, *answer], top=1)
+        logprobs = [logprob for logprob in scored.logprobs[len(prompt) :] if logprob is not None]
+        best = [top[0][1] for top in scored.top[len(prompt) :]]
+        gaps = (max(most - own, 0.0) for most, own in zip(best, logprobs, strict=True))
+        return Followed(tuple(gaps), tuple(logprobs))
 
     def in_process(self) -> Engine:
         """The engine itself."""

@@ -61,6 +61,7 @@ class _UnderWay:
             error=error,
             scheduled_s=self.scheduled_s,
             digest=hashlib.sha256(",".join(map(str, self.tokens)).encode()).hexdigest(),
+            output=tuple(self.tokens),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from assay.http_client import ServerError
 from assay.improve.engines.protocol import ProbeAnswer
@@ -13,6 +13,14 @@ from assay.openai_api.exchange import exchange_json
 
 ALTERNATIVES: Final = 5
 """Best tokens asked for at each position: the most that OpenAI's own interface gives."""
+
+
+class Position(NamedTuple):
+    """A token of a text, and those that might have stood there."""
+
+    text: str
+    logprob: float
+    top: Mapping[str, float]
 
 
 class Prober:
@@ -25,6 +33,23 @@ class Prober:
 
     def ask(self, model: str, prompt: str, max_tokens: int) -> ProbeAnswer:
         """One greedy answer."""
+        answer = parse(self._completion(model, prompt, max_tokens))
+        if not answer.logprobs and not any("log-probabilities" in note for note in self.notes):
+            self.notes.append("the server gives no log-probabilities: answers are compared as text")
+        return answer
+
+    def positions(self, model: str, prompt: str, max_tokens: int) -> list[Position]:
+        """A greedy answer, token by token with the alternatives; none without log-probabilities."""
+        return positions(self._completion(model, prompt, max_tokens))
+
+    def scored(self, model: str, text: str) -> list[Position]:
+        """Every token of a text with its log-probability; none where the server does not echo."""
+        fields = {"echo": True, "logprobs": 1, "max_tokens": 1}
+        return positions(self._completion(model, text, 1, fields))[:-1]
+
+    def _completion(
+        self, model: str, prompt: str, max_tokens: int, fields: Mapping[str, Any] | None = None
+    ) -> Any:
         body = {
             "model": model,
             "prompt": prompt,
@@ -32,9 +57,10 @@ class Prober:
             "temperature": 0.0,
             "seed": 0,
             "logprobs": ALTERNATIVES,
+            **(fields or {}),
         }
         try:
-            data = exchange_json(self._address, COMPLETIONS, body | self._optional, timeout_s=600.0)
+            return exchange_json(self._address, COMPLETIONS, body | self._optional, timeout_s=600.0)
         except ServerError as error:
             if error.status not in REFUSED_FIELD or not self._optional:
                 raise
@@ -42,10 +68,7 @@ class Prober:
             refused = ", ".join(self._optional)
             self.notes.append(f"the server refuses {refused}: probes may end early")
             self._optional = {}
-        answer = parse(data)
-        if not answer.logprobs and not any("log-probabilities" in note for note in self.notes):
-            self.notes.append("the server gives no log-probabilities: answers are compared as text")
-        return answer
+            return data
 
 
 def parse(data: Any) -> ProbeAnswer:
@@ -62,6 +85,39 @@ def parse(data: Any) -> ProbeAnswer:
     if isinstance(given.get("content"), list):
         return _of_records(given["content"], choice)
     return _of_lists(given, choice)
+
+
+def positions(data: Any) -> list[Position]:
+    """Tokens as texts with their alternatives; empty where the answer has no log-probabilities."""
+    choices = data.get("choices") if isinstance(data, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    given = choice.get("logprobs") if isinstance(choice, Mapping) else None
+    if not isinstance(given, Mapping):
+        return []
+    if isinstance(given.get("content"), list):
+        return [
+            Position(
+                str(row.get("token", "")),
+                float(row["logprob"]),
+                {
+                    str(top.get("token")): float(top["logprob"])
+                    for top in row.get("top_logprobs") or ()
+                },
+            )
+            for row in given["content"]
+            if isinstance(row, Mapping) and row.get("logprob") is not None
+        ]
+    texts, logprobs = given.get("tokens") or (), given.get("token_logprobs") or ()
+    tops = given.get("top_logprobs") or [None] * len(texts)
+    return [
+        Position(
+            str(text),
+            # The first token of an echo has nothing before it.
+            0.0 if logprob is None else float(logprob),
+            {str(token): float(value) for token, value in (top or {}).items()},
+        )
+        for text, logprob, top in zip(texts, logprobs, tops, strict=False)
+    ]
 
 
 def _of_lists(given: Mapping[str, Any], choice: Mapping[str, Any]) -> ProbeAnswer:

@@ -201,6 +201,17 @@ def cpu_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def resident_bytes(pid: int) -> int:
+    """Memory that a process and its descendants hold; memory that they share counts for each."""
+    pages = 0
+    for descendant in descendants(pid):
+        try:
+            pages += int(Path(f"/proc/{descendant}/statm").read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            continue  # It ended meanwhile.
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def _descendants(pid: int, table: Mapping[int, Sequence[str]]) -> list[int]:
     family, seen = [pid], {pid}
     for parent in family:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from assay.errors import AssayError
 from assay.improve.engines.process import ServerRecord
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Failure = Literal["crash", "OOM", "hang", "timeout", "refused"]
 """How an engine fails: it ended, ran out of memory, stopped answering, did not start in time, or
 refused its settings. Failed trials become constraints of the search."""
+
+
+RESIDENT: Final = "resident_bytes"
+"""A detail of a window: memory of the engine's processes at its end."""
 
 
 class EngineLostError(AssayError):
@@ -86,6 +90,19 @@ class ProbeAnswer:
     """The best tokens with log-probabilities at each position, for KL divergences."""
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What an engine makes of an answer that it is led along, token by token."""
+
+    gaps: tuple[float, ...] = ()
+    """Log-probability of the token that the engine would choose less that of the answer's token; 0
+    where they are one. Of a token that is not among the best ones, no less than this."""
+    logprobs: tuple[float, ...] = ()
+    """Of the answer's tokens; empty where the engine tells gaps only."""
+    is_whole: bool = True
+    """Whether the engine was led to the answer's end."""
+
+
 TokenPair = tuple[tuple[int, ...], tuple[int, ...]]
 """Tokens of a prompt and of its answer."""
 Undo = Callable[[], None]
@@ -94,7 +111,7 @@ Undo = Callable[[], None]
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine under control of the loop; the last three questions are answered for subclasses."""
+    """An engine under control of the loop; the last four questions are answered for subclasses."""
 
     def describe(self) -> EngineDescription:
         """What it is, now."""
@@ -131,6 +148,15 @@ class Engine(Protocol):
     def answers(self, workload: Workload, count: int) -> list[TokenPair]:
         """Tokens of the first prompts of a workload and of their answers; none where unknown."""
         return []
+
+    def follow(
+        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
+    ) -> Followed | None:
+        """Lead the engine along an answer to a request, up to a gap above `tie`.
+
+        None where it gives no log-probabilities.
+        """
+        return None
 
     def in_process(self) -> AssayEngine | None:
         """The own engine of this process, whose counters telemetry samples."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from assay.errors import InputError
-from assay.improve.engines.protocol import Engine
+from assay.improve.engines.protocol import RESIDENT, Engine
 from assay.improve.experiments.result import Arm, Block, GateResult
 from assay.load.metrics import is_latency
 from assay.load.workloads.measurement import Measurement
@@ -44,9 +44,15 @@ class BlockMeter:
         experiment: str,
         requests: int,
         on_block: OnBlock | None = None,
+        first_request: int = 0,
+        earlier: Sequence[Block] = (),
     ) -> None:
-        """Blocks of `requests` requests; `on_block` sees each as soon as it is measured."""
-        self.blocks: list[Block] = []
+        """Blocks of `requests` requests, from a request on, behind `earlier` ones.
+
+        `on_block` sees each as soon as it is measured.
+        """
+        self._first_request = first_request
+        self.blocks: list[Block] = list(earlier)
         self._engine = engine
         self._workload = workload
         self._experiment = experiment
@@ -57,7 +63,8 @@ class BlockMeter:
         self, arm: Arm, pair: int, place: int = 0, warmup_requests: int = 0, dropped: str = ""
     ) -> Measured:
         """Measure a block: `place` is which requests, the same for the arms of a pair."""
-        offset = place * self._requests % max(len(self._workload.requests), 1)
+        first = self._first_request + place * self._requests
+        offset = first % max(len(self._workload.requests), 1)
         window = Window(requests=self._requests, warmup_requests=warmup_requests, offset=offset)
         measurement = self._engine.measure(self._workload, window)
         metric = self._workload.objective.metric
@@ -75,12 +82,18 @@ class BlockMeter:
             load_state=measurement.load_state,
             settings=dict(measurement.settings),
             dropped=why,
-            figures=dict(measurement.figures),
+            figures={**measurement.figures, **_memory(measurement)},
         )
         self.blocks.append(block)
         if self._on_block is not None:
             self._on_block(block)
         return Measured(block, measurement)
+
+
+def _memory(measurement: Measurement) -> dict[str, float]:
+    """The memory of the engine's processes after a block, where it is known."""
+    resident = measurement.details.get(RESIDENT)
+    return {RESIDENT: float(resident)} if isinstance(resident, int | float) else {}
 
 
 def drop_reason(measurement: Measurement, metric: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.improve.engines.protocol import Engine, ProbeAnswer
+from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE
 from assay.improve.experiments.prompts import PROMPTS
 from assay.improve.experiments.result import GateResult
 from assay.improve.experiments.token_comparison import (
@@ -26,9 +27,6 @@ from assay.load.workloads.measurement import Setting
 
 GATE: Final = "correctness"
 BASELINE_GATE: Final = "baseline"
-LEAST_NEAR_TIE: Final = 1e-3
-"""Nats. Sums of fp32 products in another order differ by this much in any engine, also in one
-that happens to repeat itself exactly in every batch that was probed."""
 MOST_DIVERGENCE: Final = 0.05
 """Mean KL divergence in nats that a lossy lever may cause; 8-bit formats stay below 0.01."""
 LEAST_AGREEMENT: Final = 0.9

@@ -19,6 +19,9 @@ from assay.improve.experiments.blocks import (
     settle,
 )
 from assay.improve.experiments.confidence_sequence import half_width
+from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE, MOST_NEAR_TIE, near_tie
+from assay.improve.experiments.outputs.ledger import AnswerLedger, KnownAnswers
+from assay.improve.experiments.outputs.own_gap import largest_own_gap
 from assay.improve.experiments.pairs import log_ratio, looks_of, pairs_of
 from assay.improve.experiments.result import Block, ExperimentResult, GateResult, Look, Verdict
 from assay.improve.experiments.settings import ExperimentSettings
@@ -26,7 +29,7 @@ from assay.improve.experiments.settings_check import settings_gate
 from assay.improve.experiments.verdict import decide
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
-from assay.load.workloads.workload import Direction, Workload
+from assay.load.workloads.workload import Direction, Workload, is_greedy
 
 LEAST_PAIRS: Final = 2
 """Pairs that are measured whatever the budget: without them nothing is known of the noise."""
@@ -34,6 +37,8 @@ WARMUP_SHARE: Final = 0.25
 """Share of the budget that the warm-up may take."""
 POWER_Z: Final = 1.2816
 """Standard errors that a change is found beyond in 90 % of experiments."""
+FOLLOW_SHARE: Final = 0.2
+"""Share of the budget, on top of it, that the engine is led along its own answers."""
 ORDER_Z: Final = 3.0
 """Standard errors from which on the place within a pair has an effect."""
 
@@ -58,6 +63,10 @@ class NoiseFloor:
     """2 where the order effect asks for A B B A as one pair."""
     repeats: bool
     """Whether the same requests got the same outputs every time."""
+    near_tie: float = LEAST_NEAR_TIE
+    """Gap in nats up to which tokens are a near tie, from the engine along its own answers."""
+    follows: bool = False
+    """Whether the engine can be led along an answer: it gives log-probabilities."""
     sd_by_length: Mapping[int, float] = field(default_factory=dict)
     """Standard deviation by length of a block, in multiples of the measured length."""
 
@@ -91,6 +100,7 @@ class NoiseFloor:
             noise_sd=self.sd_by_length.get(longer, self.sd),
             batch=self.batch,
             baseline_repeats=self.repeats,
+            near_tie=self.near_tie,
         )
 
     def statement(self, budget_s: float, switch_s: float = 0.0) -> str:
@@ -129,11 +139,12 @@ def measure_noise(
     name: str = "A/A",
     on_block: OnBlock | None = None,
     clock: Callable[[], float] = time.monotonic,
+    known: KnownAnswers | None = None,
 ) -> tuple[ExperimentResult, NoiseFloor]:
     """Measure pairs of equal settings for `settings.budget_s`.
 
-    An A/A result is undecided where all is well. One that is beyond the practical threshold is
-    invalid: no verdict of this machine can be trusted then.
+    `known` gets the answers of these settings. An A/A result is undecided where all is well. One that
+    is beyond the practical threshold is invalid: no verdict of this machine can be trusted then.
     """
     settings = settings or ExperimentSettings()
     begun = clock()
@@ -144,8 +155,11 @@ def measure_noise(
     problem = settle(
         meter, "control", settings.noise_sd, settings.most_warmup_blocks, lambda: clock() < least
     )
-    greedy = not any(request.sampling for request in workload.requests)
+    greedy = all(map(is_greedy, workload.requests))
     work = WorkLedger("rounding", greedy)
+    answers = AnswerLedger(
+        workload, "rounding", MOST_NEAR_TIE, known={} if known is None else known
+    )
     longest = 0.0
     for pair, sides in enumerate(schedule.alternating(settings.seed)):
         started = clock()
@@ -154,10 +168,14 @@ def measure_noise(
             break
         both = {arm: meter.measure(arm, pair, pair).measurement for arm in sides}
         work.add(both["control"], both["treatment"])
+        answers.add(both["control"], both["treatment"])
         longest = max(longest, clock() - started)
     gate = settings_gate(meter.blocks, {"control": asked, "treatment": asked})
     gates = (gate, work.gate())
     floor = floor_of(meter.blocks, requests, workload.objective.better, greedy and _equal(work))
+    until = clock() + FOLLOW_SHARE * settings.budget_s
+    own_gap = largest_own_gap(engine, answers, lambda: clock() < until)
+    floor = replace(floor, near_tie=near_tie(own_gap or 0.0), follows=own_gap is not None)
     looks = looks_of(meter.blocks, workload.objective.better, settings.alpha)
     verdict, reason = _verdict(looks, settings, gates)
     result = ExperimentResult(
@@ -170,6 +188,7 @@ def measure_noise(
         looks=tuple(looks),
         gates=gates,
         seconds=clock() - begun,
+        answers=answers.compared(),
         notes=(*([problem] if problem else []), *dropped_notes(meter.blocks)),
     )
     return result, floor

@@ -56,6 +56,77 @@ class GateResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DifferingAnswer:
+    """An answer of the treatment that the control did not give to the same request."""
+
+    request: int
+    kind: str
+    """near ties, wrong, or not judged."""
+    gap: float | None = None
+    """Largest gap along it, in nats; of a sampled answer, the logarithm of the evidence against it."""
+    token: int = -1
+    """Where that gap is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswers:
+    """Answers of the treatment beside those of the control."""
+
+    equal: int = 0
+    differing: tuple[DifferingAnswer, ...] = ()
+    requests: int = 0
+    """Different requests among them."""
+    tie: float = 0.0
+    """Gap up to which two tokens are a near tie, in nats."""
+
+    @property
+    def total(self) -> int:
+        """All answers compared."""
+        return self.equal + len(self.differing)
+
+    @property
+    def wrong(self) -> int:
+        """Wrongly changed ones."""
+        return self._count("wrong")
+
+    @property
+    def near_ties(self) -> int:
+        """Those that part from the control at near ties only."""
+        return self._count("near ties")
+
+    @property
+    def not_judged(self) -> int:
+        """Those that differ, and of which no log-probability tells how."""
+        return self._count("not judged")
+
+    def _count(self, kind: str) -> int:
+        return sum(answer.kind == kind for answer in self.differing)
+
+    def after(self, earlier: ExperimentResult | None) -> ComparedAnswers:
+        """With those of the part that an experiment went on from.
+
+        How many requests both parts had is not known: no more than the larger number is claimed.
+        """
+        before = None if earlier is None else earlier.answers
+        if before is None:
+            return self
+        return ComparedAnswers(
+            before.equal + self.equal,
+            (*before.differing, *self.differing),
+            max(before.requests, self.requests),
+            self.tie,
+        )
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any] | None) -> ComparedAnswers | None:
+        """As the journal has them."""
+        if not data:
+            return None
+        differing = tuple(DifferingAnswer(**row) for row in data["differing"])
+        return cls(int(data["equal"]), differing, int(data["requests"]), float(data["tie"]))
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentResult:
     """A candidate, measured."""
 
@@ -74,5 +145,7 @@ class ExperimentResult:
     """crash, OOM, hang, timeout or refused; empty where the trial ran. A constraint of the search."""
     futile: bool = False
     """Stopped for futility: so far below a gain that the noise of the machine does not explain it."""
+    answers: ComparedAnswers | None = None
+    """The workload's own answers, compared; None where none were."""
     notes: tuple[str, ...] = ()
     """What was dropped or assumed, in words: warm-up blocks, disturbed pairs."""

@@ -8,6 +8,7 @@ from typing import Final
 from assay.answers import data_of
 from assay.errors import InputError
 from assay.improve.experiments.confidence_sequence import ALPHA
+from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE
 
 PRACTICAL_THRESHOLD: Final = 0.01
 """A change of less than 1 % is not worth a different configuration."""
@@ -23,6 +24,9 @@ class ExperimentSettings:
     """About how long a block takes; the number of requests follows from it."""
     block_requests: int | None = None
     """Requests of a block; None measures how many fit into `block_s`."""
+    first_request: int = 0
+    """The first request of the workload that is asked: experiments go on where the last one ended, so
+    that as many as possible of its requests are compared."""
     practical_threshold: float = PRACTICAL_THRESHOLD
     alpha: float = ALPHA
     least_pairs: int = 3
@@ -45,6 +49,14 @@ class ExperimentSettings:
     """Whether A/A blocks gave equal outputs: then a bitwise lever has to as well."""
     probe_tokens: int = 12
     """Tokens of each answer that the correctness gate compares."""
+    hold_s: float = 0.0
+    """Most seconds that a treatment with a gain is held under the workload; 0 does not hold it."""
+    near_tie: float = LEAST_NEAR_TIE
+    """Gap in nats up to which two tokens are a near tie: what the engine differs from itself."""
+    most_changed: float | None = None
+    """Rate of wrongly changed answers that a promotion must exclude; None asks for no bound."""
+    answer_confidence: float = 0.95
+    """Of the bound on wrongly changed answers."""
     allow_lossy: bool = False
     slo_share: float = 0.99
     """Requests that have to hold the SLO; less where the baseline holds it less often."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from assay.improve.engines.protocol import Engine, EngineLostError
@@ -27,57 +26,19 @@ from assay.improve.experiments.correctness import (
     correctness_gate,
     refreshed,
 )
+from assay.improve.experiments.holding import Hold, enough
+from assay.improve.experiments.outputs.ledger import AnswerLedger, KnownAnswers
 from assay.improve.experiments.pairs import as_ratios, log_ratio, pairs_of
 from assay.improve.experiments.prompts import PROMPTS
 from assay.improve.experiments.result import Arm, ExperimentResult, GateResult, Look, Verdict
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.settings_check import mismatches, settings_gate
+from assay.improve.experiments.slo import SloLedger
 from assay.improve.experiments.verdict import Decision, decide, percent
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
-from assay.load.metrics import is_good, limits_ms, succeeded
 from assay.load.workloads.measurement import Measurement
-from assay.load.workloads.workload import ServiceLevel, Workload
-
-GATE = "SLO"
-
-
-@dataclass(slots=True)
-class SloLedger:
-    """Counts the requests of each arm that hold the SLO; a failed request does not."""
-
-    slo: ServiceLevel
-    share: float
-    """Requests that have to hold it."""
-    good: dict[Arm, int] = field(default_factory=lambda: {"control": 0, "treatment": 0})
-    total: dict[Arm, int] = field(default_factory=lambda: {"control": 0, "treatment": 0})
-
-    def add(self, arm: Arm, measurement: Measurement) -> None:
-        """Count a block."""
-        done = [record for record in measurement.records if succeeded(record)]
-        self.total[arm] += len(measurement.records)
-        self.good[arm] += int(is_good(done, self.slo).sum())
-
-    def gate(self) -> GateResult | None:
-        """None where the workload has no SLO or nothing was measured.
-
-        The treatment passes with the share asked for, or, where the control itself falls short of
-        it, with no less than the control.
-        """
-        limits = limits_ms(self.slo)
-        if not limits or not self.total["control"] or not self.total["treatment"]:
-            return None
-        control = self.good["control"] / self.total["control"]
-        treatment = self.good["treatment"] / self.total["treatment"]
-        needed = min(self.share, control)
-        names = ", ".join(f"{name} {limit:g} ms" for name, limit in limits.items())
-        statement = (
-            f"{treatment:.1%} of requests hold {names} ({control:.1%} in the control, "
-            f"{needed:.1%} needed)"
-        )
-        evidence = {"good": dict(self.good), "requests": dict(self.total), "limits_ms": limits}
-        return GateResult(GATE, treatment >= needed, statement, evidence)
-
+from assay.load.workloads.workload import Workload, is_greedy
 
 OnLook = Callable[[Look], None]
 Clock = Callable[[], float]
@@ -87,6 +48,11 @@ FUTILE_SPREADS: Final = 3.0
 at the threshold would come so low by chance."""
 WARMUP_SHARE: Final = 0.25
 """Share of the time left that a warm-up may take."""
+SERIAL_SOAK_SHARE: Final = 0.5
+"""Share of the time left that a soak between restarts may take: more pairs may have to follow."""
+FOLLOW_SHARE: Final = 0.1
+"""Share of the time left that the control is led along answers after a pair; what waits then is
+judged at the end, where there is a gain."""
 
 
 class ExperimentLostError(EngineLostError):
@@ -115,6 +81,8 @@ class Trial:
         on_block: OnBlock | None,
         on_look: OnLook | None,
         clock: Clock,
+        known: KnownAnswers | None = None,
+        earlier: ExperimentResult | None = None,
     ) -> None:
         self.engine = engine
         self.workload = workload
@@ -130,12 +98,31 @@ class Trial:
         self._on_block = on_block
         self._on_look = on_look
         self._sequence = ConfidenceSequence(settings.alpha)
-        greedy = not any(request.sampling for request in workload.requests)
+        greedy = all(map(is_greedy, workload.requests))
+        self._answers = AnswerLedger(
+            workload, candidate.correctness, settings.near_tie, known={} if known is None else known
+        )
+        self._hold: Hold | None = None
         self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
         self._slo = SloLedger(workload.slo, settings.slo_share)
         self._decision = Decision("undecided", "too few pairs for an interval", False)
         self._futile = False
         self._tried = 0
+        self._earlier = earlier
+        self._first_pair = 0
+        if earlier is not None:
+            self._go_on_from(earlier)
+        self._next_place = 0
+        """Behind the requests of the pairs so far."""
+
+    def _go_on_from(self, earlier: ExperimentResult) -> None:
+        """Take up the pairs of an experiment that was not decided: a sequence may go on at any time."""
+        self.looks += earlier.looks
+        for pair in pairs_of(earlier.blocks):
+            self._sequence.add(log_ratio(pair, self.workload.objective.better))
+        last = max((block.pair for block in earlier.blocks), default=-1)
+        # From an even number on: the order of arms comes back to the control then.
+        self._first_pair = last + 1 + (last + 1) % 2
 
     def run(self, reference: Reference | None) -> ExperimentResult:
         """Gates, warm-up, pairs, and back to the control whatever happens."""
@@ -194,6 +181,8 @@ class Trial:
             self.name,
             requests * lengthened(settings.block_s, switch_s, hot),
             self._on_block,
+            settings.first_request,
+            () if self._earlier is None else self._earlier.blocks,
         )
         if hot:
             self._settle("treatment")
@@ -204,12 +193,19 @@ class Trial:
         )
         least = settings.least_pairs if hot else min(settings.least_pairs, 2)
         longest = switch_s
-        for pair, sides in enumerate(order):
+        for place, sides in enumerate(order):
+            pair = self._first_pair + place
             started = self.clock()
             if pair >= settings.most_pairs or self._left() < longest:
                 break
+            if place == 1 and not hot:
+                # The treatment is in force, and stays so: a soak that costs no restart.
+                self._soak_treatment(arms, switch_s + longest, SERIAL_SOAK_SHARE)
             self._pair(arms, pair, sides, None if hot else reference)
             longest = max(longest, self.clock() - started)
+            self._follow(arms)
+            if place == 1 and not hot:
+                self._soak_control(arms)
             if self._sequence.count >= least and self._decision.final:
                 break
             # Live pairs are cheap: there a loss gets its verdict, if the time lasts.
@@ -217,6 +213,59 @@ class Trial:
                 break
         if not self._decision.final:
             self._futile = self._is_futile()
+        if hot and self._decision.verdict == "improved":
+            self._soak_treatment(arms, 0.0, 1.0)
+            self._soak_control(arms)
+        if self._decision.verdict == "improved":
+            arms.switch("control")
+            self._follow(arms, to_the_end=True)
+
+    def _soak_treatment(self, arms: Arms, reserve_s: float, most_share: float) -> None:
+        """Hold the treatment under the workload for a share of the time that is left."""
+        settings = self.settings
+        if not settings.hold_s or self.meter is None:
+            return
+        arms.switch("treatment")
+        self._hold = Hold(self.meter, self._answers, self._slo, self.workload.objective.better)
+        until = self.clock() + min(settings.hold_s, most_share * (self._left() - reserve_s))
+        has_enough = enough(self._hold, settings) if most_share < 1.0 else lambda: False
+        self._hold.treatment(
+            self._next_place,
+            lambda control_s: (
+                self.clock() + (1.0 + FOLLOW_SHARE) * control_s < until and not has_enough()
+            ),
+        )
+        self._check_settings(arms)
+
+    def _soak_control(self, arms: Arms) -> None:
+        """The control beside the end of the soak, and its answers to what was asked meanwhile."""
+        if self._hold is None:
+            return
+        arms.switch("control")
+        self._hold.control(self._left)
+        self._check_settings(arms)
+        self._follow(arms)
+        gate = self._hold.gate(self._sequence.interval.value, self.settings.noise_sd)
+        if gate is not None:
+            self._require(gate)
+
+    def _check_settings(self, arms: Arms) -> None:
+        assert self.meter is not None
+        gate = settings_gate(self.meter.blocks, arms.asked)
+        if not gate.passed:
+            self._require(gate)
+
+    def _follow(self, arms: Arms, *, to_the_end: bool = False) -> None:
+        """Lead the control along answers that differ; one that is wrong ends the experiment."""
+        if arms.now == "control":
+            until = self.clock() + (
+                math.inf if to_the_end else FOLLOW_SHARE * max(self._left(), 0.0)
+            )
+            self._answers.follow(self.engine, lambda: self.clock() < until)
+        if self._answers.wrong:
+            gate = self._answers.gate(self.settings.answer_confidence)
+            assert gate is not None
+            self._require(gate)
 
     def _is_futile(self) -> bool:
         """Whether a gain is out of reach; to stop then promotes nothing, so it needs no correction."""
@@ -252,6 +301,7 @@ class Trial:
             if changed and restarts is not None:
                 self._settle(arm)
             place = len(seen[arm]) + pair * (len(sides) // 2)
+            self._next_place = max(self._next_place, place + 1)
             warmup = self.settings.warmup_requests if changed else 0
             block, measurement = self.meter.measure(arm, pair, place, warmup)
             gate = settings_gate([block], arms.asked)
@@ -265,6 +315,7 @@ class Trial:
                 break
         for control, treatment in zip(seen["control"], seen["treatment"], strict=False):
             self._work.add(control, treatment)
+            self._answers.add(control, treatment)
         if self._work.problem:
             self._require(self._work.gate())
         self._look(pair)
@@ -338,9 +389,18 @@ class Trial:
         slo = self._slo.gate()
         if slo is not None:
             self.gates.append(slo)
+        improved = self._decision.verdict == "improved"
+        answers = self._answers.gate(
+            self.settings.answer_confidence, self.settings.most_changed if improved else None
+        )
+        if answers is not None:
+            self.gates.append(answers)
         for gate in self.gates:
             if not gate.passed:
                 verdict: Verdict = "regressed" if gate is slo else "invalid"
+                if gate is answers and not self._answers.wrong:
+                    # Nothing is wrong as far as is known: that is not far enough.
+                    verdict = "undecided"
                 return self._result(verdict, f"{gate.gate}: {gate.statement}")
         reason = self._decision.reason
         if self._futile:
@@ -362,8 +422,9 @@ class Trial:
             blocks=tuple(blocks),
             looks=tuple(self.looks),
             gates=tuple(self.gates),
-            seconds=self.clock() - self.begun,
+            seconds=self.clock() - self.begun + (self._earlier.seconds if self._earlier else 0.0),
             failure=failure,
             futile=self._futile,
+            answers=self._answers.compared().after(self._earlier),
             notes=(*self.notes, *dropped_notes(blocks)),
         )

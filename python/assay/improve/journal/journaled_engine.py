@@ -14,6 +14,7 @@ from assay.improve.engines.protocol import (
     EngineDescription,
     EngineKnob,
     EngineLostError,
+    Followed,
     ProbeAnswer,
     TokenPair,
     TrialFailedError,
@@ -24,7 +25,7 @@ from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.undo import TRIAL_OVER, JournaledChange, composed_inverse, undone_by
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 OnDeath = Literal["restart", "stop"]
 MOST_ROLLBACKS: Final = 3
@@ -205,10 +206,19 @@ class JournaledEngine(Engine):
         """Tokens of the first prompts of a workload and of their answers."""
         return self.inner.answers(workload, count)
 
+    def follow(
+        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
+    ) -> Followed | None:
+        """Lead the engine along an answer."""
+        with self._calling("follow"):
+            return self.inner.follow(request, answer, tie)
+
     def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())
-        # What goes back to an earlier configuration takes changes off the stack, itself too.
-        numbers = [undone.number for undone in undone_by(self._stack, read_back)]
+        # What goes back to an earlier configuration takes changes off the stack, itself too. An engine
+        # that reports it without being asked for it may have changed all the same.
+        undone = undone_by(self._stack, read_back) if read_back == change.after else []
+        numbers = [gone.number for gone in undone]
         self._journal.append(
             "applied",
             change=change.number,

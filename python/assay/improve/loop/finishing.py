@@ -49,7 +49,7 @@ def run_verdict(
         return "undecided", f"the kept levers together are not proven: {confirmation.reason}"
     if kept:
         return "undecided", "the kept levers were not measured again together"
-    open_ones = [other for other in others if _leaves_room(other, threshold)]
+    open_ones = [other for other in others if leaves_room(other, threshold)]
     if untried and not open_ones:
         return "undecided", f"the budget ended before {untried} candidates were tried"
     if not open_ones:
@@ -64,7 +64,7 @@ def run_verdict(
     return "undecided", sentence
 
 
-def _leaves_room(result: ExperimentResult, threshold: float) -> bool:
+def leaves_room(result: ExperimentResult, threshold: float) -> bool:
     """Whether a trial that was not kept may still gain more than the threshold."""
     if result.verdict != "undecided" or result.ratio is None or result.futile:
         return False
@@ -264,6 +264,7 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
         phases=tuple(state.phases),
         budget_s=state.budget.total_s,
         threshold=state.options.threshold,
+        answer_confidence=state.options.answer_confidence,
         launch_start=state.engine.launch_command(state.start),
         degradations=tuple(state.degradations),
         seed=state.options.seed,

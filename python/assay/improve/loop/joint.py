@@ -48,8 +48,13 @@ class JointSearch:
         result, gained = trial.result, trial.before.gained
         changes = {**trial.before.changes, **result.candidate.changes}
         known = {name: value for name, value in changes.items() if self._is_known(name, value)}
+        refused = next((gate.gate for gate in result.gates if not gate.passed), None)
         if result.failure:
             self._search.tell(known, result.failure)
+        elif refused is not None and result.verdict != "undecided":
+            # Final: what a gate refused once is not tried again, alone or with other changes.
+            own = {knob: known[knob] for knob in result.candidate.changes if knob in known}
+            self._search.tell(own or known, f"refused ({refused})")
         elif result.ratio is not None and result.ratio.value > 0 and result.verdict != "invalid":
             self._search.tell(known, product(result.ratio, gained))
 

@@ -11,6 +11,11 @@ from assay.improve.levers.lever import SAFETY, Safety
 
 THRESHOLD: Final = 0.01
 """Practical threshold: a smaller gain is not worth a change of settings."""
+QUICK_CHANGED: Final = 1 / 50
+QUICK_CONFIDENCE: Final = 0.95
+PRODUCTION_CHANGED: Final = 1 / 200
+PRODUCTION_CONFIDENCE: Final = 0.999
+"""Share of wrongly changed answers that a promotion must exclude, and how surely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,11 @@ class RunOptions:
     """The riskiest safety class that is tried."""
     use_history: bool = True
     allow_lossy: bool = False
+    production: bool = False
+    """Promote only what excludes 1 wrongly changed answer in 200 with 99.9 %."""
+    max_changed: float | None = None
+    """Share of wrongly changed answers that a promotion must exclude; None is 1 in 50, in
+    production 1 in 200."""
     dry_run: bool = False
     seed: int = 0
     threshold: float = THRESHOLD
@@ -38,10 +48,26 @@ class RunOptions:
     force: bool = False
     """Experiment although the engine is near its floor."""
 
+    @property
+    def most_changed(self) -> float:
+        """The share of wrongly changed answers that a promotion must exclude."""
+        if self.max_changed is not None:
+            return self.max_changed
+        return PRODUCTION_CHANGED if self.production else QUICK_CHANGED
+
+    @property
+    def answer_confidence(self) -> float:
+        """How sure a promotion must be of that."""
+        return PRODUCTION_CONFIDENCE if self.production else QUICK_CONFIDENCE
+
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
         if self.target is not None and not 0 < self.target < 100:
             raise InputError(f"target: expected a gain above 0, such as 15%, got {self.target:g}")
+        if self.max_changed is not None and not 0 < self.max_changed < 1:
+            raise InputError(
+                f"max-changed: expected a share such as 1/200, got {self.max_changed:g}"
+            )
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top-n: expected 1 or more, got {self.top_n}")
         if self.max_risk not in SAFETY:

@@ -42,6 +42,8 @@ class RunRecord:
     threshold: float = 0.01
     """The practical threshold: a smaller gain is not kept."""
     confidence: float = 0.95
+    answer_confidence: float = 0.95
+    """Of the bound on wrongly changed answers."""
     launch_start: str = ""
     """The command that starts the engine as it was found; the inverse of the outcome's own."""
     devices: int = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.errors import InputError
 from assay.improve.experiments.pairs import looks_of
-from assay.improve.experiments.result import Block, ExperimentResult, GateResult
+from assay.improve.experiments.result import Block, ComparedAnswers, ExperimentResult, GateResult
 from assay.improve.journal import journal as journals
 from assay.improve.journal.resume import ResumeState, resume_state
 from assay.improve.journal.run_folder import RunFolder
@@ -63,10 +63,14 @@ def restore(state: RunState) -> bool:
     if past.start is not None:
         state.start = dict(past.start)
     better = state.workload.objective.better
-    results = [
-        _result(data, past.blocks_of(str(data["experiment"])), better)
+    # Of a trial that went on, the last verdict.
+    last = {
+        str(data["experiment"]): data
         for data in past.verdicts
         if data.get("role", "trial") == "trial"
+    }
+    results = [
+        _result(data, past.blocks_of(experiment), better) for experiment, data in last.items()
     ]
     kept = {str(record.get("experiment")) for record in past.kept}
     for result in results:
@@ -128,6 +132,7 @@ def _result(
         seconds=float(data.get("seconds", 0.0)),
         failure=str(data.get("failure", "")),
         futile=bool(data.get("futile", False)),
+        answers=ComparedAnswers.from_data(data.get("answers")),
         notes=tuple(data.get("notes", ())),
     )
 

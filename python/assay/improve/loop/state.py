@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.experiments.correctness import Reference
+from assay.improve.experiments.outputs.ledger import KnownAnswers
 from assay.improve.experiments.result import Block, ExperimentResult
 from assay.improve.journal.block_table import block_data
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine
-from assay.improve.journal.run_folder import RunFolder
+from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.budget import TITLES, Budget
 from assay.improve.loop.options import RunOptions
@@ -154,6 +155,11 @@ class RunState:
     soaked: Soaked = Soaked()
     interrupted: bool = False
 
+    known_answers: dict[str, KnownAnswers] = field(default_factory=dict)
+    """Answers of the workload by hash of the configuration that gave them."""
+    asked: int = 0
+    """Requests of the workload that experiments went through: the next one goes on from there."""
+
     trials: list[Trial] = field(default_factory=list)
     """In order of time."""
     names: set[str] = field(default_factory=set)
@@ -178,6 +184,15 @@ class RunState:
             return
         self.degradations.append(text)
         self.journal.append("degradation", text=text)
+
+    def answers_of_now(self) -> KnownAnswers:
+        """The answers known of the engine's settings of now."""
+        return self.known_answers.setdefault(configuration_hash(self.engine.settings()), {})
+
+    def went_through(self, blocks: Iterable[Block]) -> None:
+        """The next experiment asks for other requests than these blocks."""
+        counted = [block for block in blocks if block.arm == "control" and block.pair >= 0]
+        self.asked += sum(block.requests for block in counted)
 
     def keep_block(self, block: Block) -> None:
         """Put a block on disk as it comes, so that a fault does not lose it."""

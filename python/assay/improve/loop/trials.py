@@ -55,11 +55,30 @@ def trial(
     return result
 
 
+def continued(state: RunState, before: Trial, settings: ExperimentSettings) -> ExperimentResult:
+    """Go on with a trial that was not decided, on the same settings."""
+    bring_to(state, current(state))
+    earlier = before.result
+    state.progress.say(f"going on with {earlier.candidate.name}")
+    result = measured(state, earlier.candidate, settings, earlier.experiment, earlier)
+    record(state, result)
+    state.trials.remove(before)
+    adopt(state, result, is_kept=False)
+    if result.verdict == "improved":
+        keep(state, result)
+    return result
+
+
 def measured(
-    state: RunState, candidate: Candidate, settings: ExperimentSettings, name: str
+    state: RunState,
+    candidate: Candidate,
+    settings: ExperimentSettings,
+    name: str,
+    earlier: ExperimentResult | None = None,
 ) -> ExperimentResult:
     """An experiment whose every block is on disk as it comes."""
-    name = unique(state, name)
+    if earlier is None:
+        name = unique(state, name)
     state.names.add(name)
     state.journal.append(
         "experiment",
@@ -67,19 +86,24 @@ def measured(
         name=name,
         candidate=plain(candidate),
         budget_s=settings.budget_s,
+        goes_on=earlier is not None,
         control=dict(state.engine.settings()),
     )
-    return run_experiment(
+    result = run_experiment(
         state.engine,
         state.workload,
         candidate,
-        settings,
+        replace(settings, first_request=state.asked),
         name=name,
         reference=state.control.reference,
         on_block=state.keep_block,
         on_look=lambda look: state.progress.say(_shown(candidate, look)),
         clock=state.budget.clock,
+        known=state.answers_of_now(),
+        earlier=earlier,
     )
+    state.went_through(result.blocks[len(earlier.blocks) if earlier is not None else 0 :])
+    return result
 
 
 def _shown(candidate: Candidate, look: Look) -> str:

@@ -33,6 +33,8 @@ class RequestRecord:
     """When an open loop meant to send it."""
     digest: str = ""
     """SHA-256 of the output's text or tokens: equal work can be told from skipped work."""
+    output: str | tuple[int, ...] = ""
+    """The output itself, as tokens where the engine gives them: what an answer that differs says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,20 @@ def parse_share(what: str, text: str | float) -> float:
     return share
 
 
+def parse_fraction(what: str, text: str | float) -> float:
+    """A rate such as 1/200, 0.5% or 0.005.
+
+    >>> parse_fraction("--max-changed", "1/200"), parse_fraction("--max-changed", "2%")
+    (0.005, 0.02)
+    """
+    counts = _FRACTION.fullmatch(str(text).strip())
+    if counts is None or int(counts[2]) == 0:
+        return parse_share(what, text)
+    return int(counts[1]) / int(counts[2])
+
+
+_FRACTION: Final = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})")
+
 HIGHER_IS_BETTER: Final = (
     "output_throughput", "total_token_throughput", "request_throughput", "request_goodput",
 )  # fmt: skip

@@ -46,6 +46,15 @@ class PlannedRequest:
     """Sampling parameters besides the length; empty is greedy (temperature 0)."""
 
 
+def is_greedy(request: PlannedRequest) -> bool:
+    """Whether equal requests should have equal answers: fields that do not sample do not count.
+
+    >>> is_greedy(PlannedRequest(0, "a", 8, sampling={"cache_prompt": 0}))
+    True
+    """
+    return not request.sampling.get("temperature", 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Requests and how they arrive."""

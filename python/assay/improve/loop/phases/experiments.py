@@ -10,11 +10,14 @@ from assay.improve.experiments.correctness import baseline_reference
 from assay.improve.experiments.noise import measure_noise
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
-from assay.improve.loop.allotment import Allotment
+from assay.improve.loop.allotment import MOST_SHARE, Allotment
+from assay.improve.loop.finishing import leaves_room
 from assay.improve.loop.joint import JointSearch
+from assay.improve.loop.phases.soak import time_before_soak
 from assay.improve.loop.reranking import rerank
 from assay.improve.loop.state import Control, RunState
-from assay.improve.loop.trials import on_top, trial, verdict_data
+from assay.improve.loop.trials import continued, on_top, trial, verdict_data
+from assay.load.workloads.workload import is_greedy
 
 SHARE: Final = 0.12
 """Part of the time for experiments that the noise floor takes."""
@@ -44,17 +47,29 @@ def noise_floor(state: RunState) -> Allotment:
         block_s=min(max(BLOCK_SHARE * seconds, LEAST_BLOCK_S), MOST_BLOCK_S),
         practical_threshold=state.options.threshold,
         allow_lossy=state.options.allow_lossy,
+        answer_confidence=state.options.answer_confidence,
         seed=state.options.seed,
     )
     state.progress.say("measuring the noise: the start against itself (A/A)")
     result, floor = measure_noise(
-        state.engine, state.workload, base, on_block=state.keep_block, clock=state.budget.clock
+        state.engine,
+        state.workload,
+        base,
+        on_block=state.keep_block,
+        clock=state.budget.clock,
+        known=state.answers_of_now(),
     )
+    state.went_through(result.blocks)
     state.control = replace(state.control, noise=result)
     state.journal.append("noise", **verdict_data(result))
     state.progress.result(result.reason)
     if result.verdict == "invalid":
         state.degrade(f"A/A: {result.reason}")
+    if not floor.follows and all(map(is_greedy, state.workload.requests)):
+        state.degrade(
+            "the engine gives no log-probabilities of answers: one that differs cannot be told from a "
+            "near tie, and counts as wrong"
+        )
     settings = replace(floor.settings(base, EFFECT), switch_s=state.restart_s)
     return Allotment(floor, settings, state.restart_s)
 
@@ -73,11 +88,13 @@ def experiment(state: RunState) -> Allotment:
     while not _is_over(state, trials):
         candidate = pending.pop(0) if pending else search.next()
         if candidate is None:
-            break
+            if not _go_on(state, allotment, search):
+                break
+            continue
         if reason := search.forbids(candidate) or _pointless(state, candidate):
             state.skipped.append((candidate.name, reason))
             continue
-        left = state.budget.left("experiments")
+        left = min(state.budget.left("experiments"), time_before_soak(state, allotment))
         if allotment.least_s(candidate) > left:
             _out_of_time(state, candidate, len(pending))
             break
@@ -89,6 +106,27 @@ def experiment(state: RunState) -> Allotment:
             if pending and result.verdict == "improved":
                 pending = rerank(state, pending)
     return allotment
+
+
+def _go_on(state: RunState, allotment: Allotment, search: JointSearch) -> bool:
+    """Spend what is left on the undecided trial that should gain most; whether there was one."""
+    left = min(state.budget.left("experiments"), time_before_soak(state, allotment))
+    undecided = [
+        trial
+        for trial in state.trials
+        if leaves_room(trial.result, state.options.threshold)
+        and trial.before.changes == state.stack.changes
+        and trial.result.blocks
+        and allotment.least_s(trial.result.candidate) <= left
+    ]
+    if not undecided:
+        return False
+    best = max(undecided, key=lambda trial: trial.result.ratio.value if trial.result.ratio else 0.0)
+    most = left if len(undecided) == 1 else MOST_SHARE * left
+    seconds = max(most, allotment.least_s(best.result.candidate))
+    continued(state, best, replace(allotment.settings, budget_s=seconds))
+    search.learn(state.trials[-1])
+    return True
 
 
 def _pointless(state: RunState, candidate: Candidate) -> str:

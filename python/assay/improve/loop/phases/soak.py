@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from assay.improve.experiments.outputs.bounds import answers_needed
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.journal.run_folder import configuration_hash
 from assay.improve.levers.lever import Candidate, joined
 from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
@@ -20,6 +23,10 @@ CONFIRMATION_MARGIN: Final = 1.5
 """Time for the confirmation over the least that a trial takes."""
 MOST_PAIRS: Final = 30
 """Pairs of a confirmation, from which on its interval gets little narrower."""
+PAIRS_SHARE: Final = 0.4
+"""Part of the confirmation's time for its pairs; the treatment is held for the rest."""
+MOST_HELD_S: Final = 1800.0
+"""Seconds of soak, after which slow effects would show."""
 CONFIRMATION: Final = "confirmation"
 
 
@@ -37,22 +44,41 @@ def soak(state: RunState, allotment: Allotment) -> None:
 
 
 def _soaking(state: RunState, allotment: Allotment, seconds: float) -> ExperimentSettings:
-    """No early stop while there is time: the whole's interval is what the run states.
+    """Pairs for a part of the time, as the whole's interval is what the run states; then the soak.
 
     Where each pair costs a restart, the fewest pairs that decide must do.
     """
-    settings = allotment.settings
+    settings = replace(
+        allotment.settings,
+        budget_s=seconds,
+        hold_s=MOST_HELD_S,
+        most_changed=state.options.most_changed,
+    )
     if not stack_candidate(state).hot:
-        return replace(settings, budget_s=seconds)
+        return settings
     pair_s = settings.block_s * (1.0 + 1.0 / max(state.stack.gained.value, 1.0))
-    fitting = int(seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
+    fitting = int(PAIRS_SHARE * seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
     pairs = min(max(fitting, settings.least_pairs), MOST_PAIRS)
-    return replace(settings, budget_s=seconds, least_pairs=pairs)
+    return replace(settings, least_pairs=pairs)
+
+
+def time_before_soak(state: RunState, allotment: Allotment) -> float:
+    """Seconds until what is kept so far must be proven; without anything kept, no limit."""
+    if not state.stack.results:
+        return math.inf
+    return state.budget.remaining - REPORT_S - _confirmation_s(state, allotment)
 
 
 def _confirmation_s(state: RunState, allotment: Allotment) -> float:
-    """Seconds that proving the whole stack takes at least."""
-    return CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
+    """Seconds that proving the whole stack takes at least: its pairs, and the answers to compare."""
+    pairs_s = CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
+    options, settings = state.options, allotment.settings
+    needed = answers_needed(options.most_changed, options.answer_confidence)
+    start = state.known_answers.get(configuration_hash(state.start), {})
+    unknown = max(min(len(state.workload.requests), needed) - len(start), 0)
+    request_s = settings.block_s / max(settings.block_requests or 1, 1)
+    faster = max(state.stack.gained.lo, 1.0)
+    return pairs_s + request_s * (unknown + needed / faster)
 
 
 class _Unit(NamedTuple):

@@ -1,0 +1,177 @@
+"""The soak: the treatment held under the workload, without a break, until slow effects would show.
+
+Pairs change arms every few seconds, so that what grows slowly (a cache that fills, memory that
+leaks, clocks that fall) never meets them. Here the treatment runs on; its last blocks are then
+compared with the control on the same requests, and every answer with the control's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.improve.engines.protocol import RESIDENT
+from assay.improve.experiments.blocks import BlockMeter
+from assay.improve.experiments.outputs.bounds import answers_needed
+from assay.improve.experiments.outputs.ledger import AnswerLedger
+from assay.improve.experiments.pairs import Pair, log_ratio
+from assay.improve.experiments.result import Arm, Block, GateResult
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.slo import SloLedger
+from assay.improve.experiments.verdict import percent
+from assay.load.workloads.measurement import RequestRecord
+from assay.load.workloads.workload import Direction
+
+GATE: Final = "soak"
+SOAK: Final = "soak"
+"""Why blocks of the soak are in no pair."""
+MOST_LATE: Final = 6
+"""Blocks at the end of the soak that are compared with the control."""
+LATE_SHARE: Final = 3
+"""One in so many blocks of the soak is late."""
+GAIN_LEFT: Final = 0.5
+"""Share of the gain that must be left at the end of the soak."""
+LATE_Z: Final = 2.0
+"""Standard errors that the late ratio is given beyond its estimate."""
+LEAST_SOAKED: Final = 12
+"""Blocks of a soak between restarts at least; its end must be told from its beginning."""
+SPARE: Final = 1.1
+"""Answers over those that a promotion needs: some requests fail, some cannot be judged."""
+LEAK_BYTES: Final = 8 << 20
+LEAK_SHARE: Final = 0.005
+"""Growth over the second half of the soak, beyond both of which memory leaks if it grows on."""
+LEAK_RISES: Final = 0.75
+"""Share of blocks of the second half after which memory is higher than before."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A soak under way."""
+
+    meter: BlockMeter
+    answers: AnswerLedger
+    slo: SloLedger
+    better: Direction
+    _held: dict[int, Block] = field(default_factory=dict)
+    """The treatment's blocks, by place."""
+    _beside: dict[int, Block] = field(default_factory=dict)
+    """The control's."""
+    _unknown: dict[int, list[RequestRecord]] = field(default_factory=dict)
+    """Answers to requests that the control has not answered, by place."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the treatment so far."""
+        return len(self._held)
+
+    @property
+    def answers_given(self) -> int:
+        """Answers that are compared, or will be when the control has answered too."""
+        waiting = sum(len(records) for records in self._unknown.values())
+        return self.answers.compared().total + waiting
+
+    def treatment(self, place: int, has_time: Callable[[float], bool]) -> None:
+        """Measure block after block from `place` on.
+
+        `has_time` is told how long the control will take afterwards.
+        """
+        while has_time(self._control_s()):
+            block, measurement = self.meter.measure("treatment", -1, place, dropped=SOAK)
+            self.slo.add("treatment", measurement)
+            self._held[place] = block
+            unknown = self.answers.compare(measurement.records)
+            if unknown:
+                self._unknown[place] = unknown
+            if self.answers.wrong:
+                return
+            place += 1
+
+    def control(self, left_s: Callable[[], float]) -> None:
+        """Measure the control on the last requests of the soak, then on those without its answer."""
+        late = self._late()
+        places = [*late, *(place for place in sorted(self._unknown) if place not in late)]
+        for place in places:
+            if place not in late and left_s() < self._block_s("control"):
+                return
+            block, measurement = self.meter.measure("control", -1, place, dropped=SOAK)
+            self.slo.add("control", measurement)
+            self._beside[place] = block
+            self.answers.know(measurement)
+            self.answers.compare(self._unknown.pop(place, ()))
+
+    def gate(self, gain: float, noise_sd: float | None) -> GateResult | None:
+        """None where nothing was held; `gain` is the logarithm of what the pairs found."""
+        late = [place for place in self._late() if place in self._beside]
+        if not late:
+            return None
+        ratios = [
+            log_ratio(Pair(place, self._beside[place].value, self._held[place].value), self.better)
+            for place in late
+        ]
+        mean = math.fsum(ratios) / len(ratios)
+        error = max(_deviation(ratios), noise_sd or 0.0) / math.sqrt(len(ratios))
+        seconds = math.fsum(block.seconds for block in self._held.values())
+        statement = (
+            f"held for {seconds:.0f} s and {sum(block.requests for block in self._held.values())} "
+            f"requests: {percent(math.exp(mean))} at its end ({percent(math.exp(gain))} in the pairs)"
+        )
+        evidence = {
+            "blocks": len(self._held),
+            "late_ratio": math.exp(mean),
+            "late_error": error,
+            "gain": math.exp(gain),
+        }
+        if mean + LATE_Z * error < GAIN_LEFT * gain:
+            return GateResult(GATE, False, f"{statement}: faster first, slower later", evidence)
+        leak = leaked(list(self._held.values()))
+        if leak:
+            evidence["leaked_bytes"] = leak
+            statement += f"; memory grows without end, by {leak / 1e6:.0f} MB in its second half"
+            return GateResult(GATE, False, statement, evidence)
+        return GateResult(GATE, True, statement, evidence)
+
+    def _late(self) -> list[int]:
+        count = min(MOST_LATE, max(len(self._held) // LATE_SHARE, 1))
+        return sorted(self._held)[-count:]
+
+    def _control_s(self) -> float:
+        """How long the control takes for its part."""
+        late = min(MOST_LATE, (len(self._held) + 1) // LATE_SHARE + 1)
+        return max(late, len(self._unknown) + 1) * self._block_s("control")
+
+    def _block_s(self, arm: Arm) -> float:
+        seconds = [block.seconds for block in self.meter.blocks if block.arm == arm]
+        return math.fsum(seconds) / len(seconds) if seconds else 0.0
+
+
+def enough(hold: Hold, settings: ExperimentSettings) -> Callable[[], bool]:
+    """Whether a soak that has to leave time for more pairs has the answers that a promotion needs."""
+    if settings.most_changed is None:
+        return lambda: False
+    needed = SPARE * answers_needed(settings.most_changed, settings.answer_confidence)
+    return lambda: hold.blocks >= LEAST_SOAKED and hold.answers_given >= needed
+
+
+def leaked(blocks: Sequence[Block]) -> float:
+    """Bytes by which memory grew over the second half of blocks, where it grows on and on; else 0."""
+    memory = [block.figures[RESIDENT] for block in blocks if RESIDENT in block.figures]
+    half = memory[len(memory) // 2 :]
+    if len(half) < _LEAST_BLOCKS:
+        return 0.0
+    growth, before = half[-1] - half[0], half[0] - memory[0]
+    rises = sum(later > earlier for earlier, later in itertools.pairwise(half))
+    is_steady = rises >= LEAK_RISES * (len(half) - 1) and growth >= GAIN_LEFT * before
+    return growth if is_steady and growth > max(LEAK_BYTES, LEAK_SHARE * half[0]) else 0.0
+
+
+_LEAST_BLOCKS: Final = 4
+
+
+def _deviation(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -1,0 +1,1 @@
+"""Answers of the workload compared: which changed, which changed wrongly, and how often at most."""

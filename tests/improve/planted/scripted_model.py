@@ -1,0 +1,140 @@
+"""A language model of hashes: greedy answers with log-probabilities, near ties and all.
+
+It imports nothing of the product. The next token follows from the prompt and all tokens before it,
+as in a model: an answer that takes another turn at a near tie goes on differently. A configuration
+perturbs logits by a little, so that near ties flip between configurations, and now and then
+between two visits of the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+WORDS = tuple(
+    f" {start}{end}"
+    for start in (
+        "ba",
+        "ce",
+        "di",
+        "fo",
+        "gu",
+        "la",
+        "me",
+        "ni",
+        "po",
+        "ru",
+        "sa",
+        "te",
+        "vi",
+        "wo",
+    )
+    for end in ("ban", "cel", "dim", "for", "gus", "lat", "mer", "nil", "pod", "rus", "sal", "ten")
+)
+NEAR_TIES = 0.02
+"""Share of positions where the two best tokens nearly tie."""
+LARGEST_TIE = 0.02
+"""Nats between two tokens that nearly tie."""
+
+
+class Step(NamedTuple):
+    """The best tokens of a position, best first, with their log-probabilities."""
+
+    tokens: tuple[str, ...]
+    logprobs: tuple[float, ...]
+
+
+def number(*parts: object) -> int:
+    """A number that follows from parts: the same in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
+
+
+def share(*parts: object) -> float:
+    """A number from 0 to 1 that follows from parts."""
+    return number(*parts) / 2**64
+
+
+@lru_cache(maxsize=400_000)
+def exact_step(context: int) -> Step:
+    """What the unperturbed model says behind a context."""
+    draw = number("step", context)
+    tokens = []
+    while len(tokens) < 5:
+        word = WORDS[draw % len(WORDS)]
+        draw //= len(WORDS)
+        if draw == 0:
+            draw = number("more", context, len(tokens))
+        if word not in tokens:
+            tokens.append(word)
+    gap = 0.4 + 4.0 * share("gap", context)
+    if share("tie", context) < NEAR_TIES:
+        gap = LARGEST_TIE * share("small", context)
+    logprobs = [-0.3, -0.3 - gap, -4.5 - gap, -5.0 - gap, -6.0 - gap]
+    return Step(tuple(tokens), tuple(logprobs))
+
+
+def step(context: int, perturbation: float, flavor: object) -> Step:
+    """The step of a configuration: each logit moved by up to `perturbation`."""
+    exact = exact_step(context)
+    if not perturbation or exact.logprobs[0] - exact.logprobs[1] > 2 * perturbation:
+        return exact
+    moved = [
+        logprob + perturbation * (2 * share(flavor, context, token) - 1)
+        for token, logprob in zip(exact.tokens, exact.logprobs, strict=True)
+    ]
+    order = sorted(range(len(moved)), key=lambda place: -moved[place])
+    return Step(
+        tuple(exact.tokens[place] for place in order), tuple(moved[place] for place in order)
+    )
+
+
+def start(prompt: str) -> int:
+    """The context of a prompt."""
+    return number("prompt", prompt)
+
+
+def after(context: int, token: str) -> int:
+    """The context behind one more token."""
+    return number(context, token)
+
+
+@lru_cache(maxsize=200_000)
+def answer(prompt: str, tokens: int, perturbation: float, flavor: object) -> tuple[str, ...]:
+    """A greedy answer."""
+    context, said = start(prompt), []
+    for _ in range(tokens):
+        best = step(context, perturbation, flavor).tokens[0]
+        said.append(best)
+        context = after(context, best)
+    return tuple(said)
+
+
+Garble = Callable[[str, Sequence[str], int], Sequence[str] | None]
+"""Prompt, right answer and how many answers were given before; None leaves it right."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks."""
+
+    prompt: str
+    tokens: int
+
+
+def requests(count: int = 700) -> list[Request]:
+    """A workload of several kinds: languages, adapters, tool calls, long prompts and long answers."""
+    made = []
+    for index in range(count):
+        words = 8 + number("length", index) % 40
+        kind = index % 10
+        if kind == 3:
+            words = 80 + number("long", index) % 120
+        text = "".join(WORDS[number("word", index, at) % len(WORDS)] for at in range(words))
+        tag = {5: "auf deutsch:", 6: "用中文:", 7: "adapter-b:", 8: "tool get_weather:"}.get(
+            kind, ""
+        )
+        made.append(Request(f"{index}{tag}{text}", 64 if kind == 9 else 16 + index % 9))
+    return made

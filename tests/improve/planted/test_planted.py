@@ -1,0 +1,60 @@
+"""The loop on a scripted server with planted levers: nothing wrong is kept, what is good is."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from planted_judging import is_kept
+from planted_levers import ALL, BAD, GOOD, HARMLESS
+
+QUICK = (
+    "late-12",
+    "long-100",
+    "rare-200-1",
+    "chance-1",
+    "tool-one-token",
+    "cut-short",
+    "tail-0",
+    "later-150",
+    "leak-20000",
+    "ends-200",
+    "says-old-hot",
+    "half-the-tokens",
+    "harmless-01",
+    "good-1.12",
+)
+
+
+def test_planting_imports_nothing_of_what_judges() -> None:
+    for name in ("planted_levers.py", "scripted_model.py"):
+        tree = ast.parse(Path(__file__).with_name(name).read_text())
+        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        modules += [
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        ]
+        assert not [module for module in modules if module.startswith("assay")]
+
+
+def test_what_is_planted() -> None:
+    assert (len(BAD), len(HARMLESS), len(GOOD)) == (60, 30, 10)
+    assert len({planted.name for planted in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_some_levers(name: str, tmp_path: Path) -> None:
+    planted = next(planted for planted in ALL if planted.name == name)
+    kept, why = is_kept(planted, tmp_path)
+    assert kept == (planted.kind == "good"), why
+
+
+@pytest.mark.slow
+def test_all_levers(tmp_path: Path) -> None:
+    kept = [planted for planted in ALL if is_kept(planted, tmp_path)[0]]
+    assert [planted.name for planted in kept if planted.is_bad] == []
+    assert sum(planted.kind == "harmless" for planted in kept) <= 2
+    assert sum(planted.kind == "good" for planted in kept) >= 9
