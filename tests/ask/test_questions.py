@@ -138,6 +138,8 @@ def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[
         ("How much CO2 per 1000 requests of Llama 3.1 8B on H100 in Poland?", ["1000 requests"]),
         ("What is the cheapest AMD GPU for Llama 3.1 8B?", ["amd"]),
         ("Which GPU is the most expensive for Llama 3.1 8B?", ["most expensive"]),
+        ("When will H100s get cheaper?", ["when"]),
+        ("is the H100 good", ["good"]),
         ("How long do 1000 requests take on Llama 3.1 8B on H100?", ["1000 requests"]),
         ("Cost per token of training Llama 3.1 8B per GPU on 1T tokens, 64 H100", ["per gpu"]),
     ],
@@ -179,6 +181,9 @@ def test_what_a_question_leaves_open_is_not_guessed(question: str, reason: str) 
         ("what if electricity doubles: H100 or B200?", "a change and a comparison"),
         ("How many GPUs for 1000 users and 2 requests per minute of Llama 3.1 8B?", "say whose"),
         ("How much memory does training Llama 3.1 8B need?", "how many GPUs"),
+        ("Is it cheaper to run Llama 70B on 4 H100 or an H200?", "4 GPUs of which"),
+        ("How many GPU-hours did Llama 3 70B take?", "how many tokens"),
+        ("price per million input tokens and output tokens of Llama 8B", "more than one question"),
     ],
 )
 def test_values_that_may_mean_two_things_are_asked_back(question: str, reason: str) -> None:

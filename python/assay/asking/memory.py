@@ -59,9 +59,9 @@ def kv_cache(reading: Reading) -> Outcome:
     result = case.resolve("serving.kv.request_memory", intervals=False).run()
     if requests is None or result.value is None:
         return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
-    whole = requests * result.value
-    text = f"{whole:.4g} {result.unit}: {requests:,} requests of {result.text} each"
-    return Outcome(text, result, assumed=_model_only(case), value=whole, unit=result.unit)
+    whole = requests * result.value / 1e3
+    text = f"{whole:,.1f} GB: {requests:,} requests of {result.text} each"
+    return Outcome(text, result, assumed=_model_only(case), value=whole, unit="GB")
 
 
 def fit(reading: Reading) -> Outcome:

@@ -62,7 +62,9 @@ DURATION = r"(?P<u>ms|milliseconds?|s|secs?|seconds?)\b"
 PER = r"\s*(?:/|per|an?|each|every)\s*"
 TOKENS = r"\s*-?(?:tokens?|toks?|t)\b"
 GPU_NAME = MASKS["accelerator"] + "+"
-USD = r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|m)?|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks))"
+USD = (
+    r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|m)?|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks|\$))"
+)
 TTFT = r"(?:ttft|time[ -]to[ -]first[ -]token|first[ -]token(?: latency| time)?)"
 TPOT = r"(?:tpot|itl|time per output token|inter[ -]token latency|time between tokens)"
 SPEED = r"(?:(?:tok|toks|tokens?|t)\s*(?:/|per|a)\s*(?:s|sec|second)|tps)\b"

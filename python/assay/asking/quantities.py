@@ -234,6 +234,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("context", r"\b(?:with|of|for)\s+(?P<n>\d+)\s*(?P<m>k)\s*tokens\b", tokens),
     ("context", r"\bat\s+(?P<n>\d+)\s*(?P<m>k)\b(?:" + TOKENS + r")?", tokens),
+    (
+        "context",
+        r"(?<=how many )(?P<n>\d+)\s*(?P<m>k)(?=\s*(?:conversations?|sequences?|requests?|chats?|sessions?)\b)",
+        tokens,
+    ),
     # How many.
     ("tensor", r"\b(?:tp|tensor[ -]parallel(?:ism)?(?: size| degree)?)" + IS + NUMBER, tokens),
     (

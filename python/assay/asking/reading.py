@@ -13,7 +13,7 @@ from assay.asking.text import MASKS, masked, normalized, word_set, words
 
 FILLER: Final = word_set(
     """a an the of on in at for to by with from is are was were be been being does do did it its
-    this that these those my our we i you your they them what which how when where who and or as
+    this that these those my our we i you your they them what which how and or as
     can could would should will shall may might if me show tell so give please under using use
     used one ones per during while there has have had having get gets got take takes took need
     needs needed require requires required see sees into than then each every any some all much
@@ -24,6 +24,8 @@ FILLER: Final = word_set(
     difference instead rather same both either"""
 )
 """Words that carry no meaning here. A negation has one, and nothing understands it."""
+NO_FIGURE: Final = word_set("when where who")
+"""Words that ask for something that is no figure."""
 COMMON: Final = word_set(
     """gpu gpus card cards accelerator accelerators model models llm llms system machine machines
     setup deployment run running runs inference serve serving served serves server deploy

@@ -9,12 +9,12 @@ from assay import stack
 from assay.asking.cases import Case, place_entries
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
-from assay.asking.reading import COMMON, FILLER, Reading, read
+from assay.asking.reading import COMMON, FILLER, NO_FIGURE, Reading, read
 from assay.asking.text import words
 from assay.scenario import built_in
 from assay.scenario.variable_search import VariableMatch, VariableSearch
 
-LEAST_PROBABILITY: Final = 0.3
+LEAST_PROBABILITY: Final = 0.5
 """Probability among all variables from which the likeliest one is answered with."""
 _GROUPS: Final = {
     "model": "models",
@@ -32,6 +32,13 @@ _TRAINED: Final = (
     "carbon.run.",
     "optimizer.",
 )
+_OF_A_RUN: Final = (
+    "training.gpu_hours",
+    "training.tokens",
+    "econ.run.",
+    "carbon.run.",
+    "cluster.run.",
+)
 PER: Final = ("per_gpu", "per_time", "per_tokens")
 """What a figure is wanted for each of: words that a variable may explain."""
 SLOTS: Final = frozenset((*_GROUPS, "place", *PER))
@@ -46,7 +53,7 @@ def words_of(reading: Reading) -> tuple[list[str], set[str]]:
     """The same of a question that was read."""
     groups = {_GROUPS[slot] for slot in reading.slots if slot in _GROUPS}
     per = [word for part in reading.mentions if part.slot in PER for word in words(part.words)]
-    return [word for word in (*reading.words(), *per) if word not in FILLER], groups
+    return [word for word in (*reading.words(), *per) if word not in FILLER | NO_FIGURE], groups
 
 
 def likeliest(reading: Reading) -> Sequence[VariableMatch]:
@@ -57,15 +64,21 @@ def likeliest(reading: Reading) -> Sequence[VariableMatch]:
 
 def unexplained(reading: Reading, match: VariableMatch) -> list[str]:
     """The words that the variable does not explain."""
-    return [word for word in words_of(reading)[0] if word not in match.words and word not in COMMON]
+    asked = [word for word in words_of(reading)[0] if word not in COMMON]
+    if len(asked) == 1 and asked[0] != match.name.rpartition(".")[2]:
+        # One word in a sentence about the variable is too little; its name is enough.
+        return asked
+    return [word for word in asked if word not in match.words] + [
+        word for word in reading.words() if word in NO_FIGURE
+    ]
 
 
 def answer(reading: Reading, match: VariableMatch) -> Outcome | None:
     """The variable in the scenario of its layer, with the entries that the question names."""
     paths = [f"{_GROUPS[slot]}/{value}" for slot in _GROUPS for value in reading.values(slot)[:1]]
     preset = TRAINING if match.name.startswith(_TRAINED) else SERVING
-    if match.name in built_in.preset(preset).own:
-        # What a scenario assumes is no answer.
+    if match.name in built_in.preset(preset).own or match.name.startswith(_OF_A_RUN):
+        # What a scenario assumes is no answer, nor is a run of as many tokens as it assumes.
         return None
     case = Case(preset, (*paths, *place_entries(reading.get("place"))))
     result = case.resolve(match.name).run()

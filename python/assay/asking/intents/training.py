@@ -57,7 +57,6 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpu-hours",
-        workload="training",
         cue=(r"(?:gpu|\ue001+)[ -]?hours?",),
         answer=training.gpu_hours,
         slots=RUN,
@@ -143,7 +142,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=RUN,
         nearest=ESTIMATE,
         lacks="days",
-        words="finish done complete last epoch take hours hour",
+        words="finish done complete last epoch take hours hour when",
     ),
     intent(
         name="gpus",
