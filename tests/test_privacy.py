@@ -47,7 +47,8 @@ WATCHDOG = "improve/journal/watchdog.py"
 ENGINES = "engine/server/engine_process.py"
 HTTP = "engine/server/http_process.py"
 LINK = "engine/server/remote_engine.py"
-"""The two processes of `assay serve`, which talk over a socket without a name; the first starts the second."""
+SECOND = "second_process.py"
+"""The two processes of `assay serve`, which talk over a socket without a name, and how the first starts the second."""
 VETTING = "engine/requests/grammar_vetting.py"
 """A second process of `assay serve`, which compiles the schemas of clients."""
 PAGES = "ui/children.py"
@@ -96,6 +97,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         ENGINES: {"socket"},
         HTTP: {"socket"},
         LINK: {"socket"},
+        SECOND: {"socket"},
         UI_SERVER: {"socket"},
         STORE: {"obstore"},
         S3: {"obstore"},
@@ -130,7 +132,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         SERVER_PROCESS,
         WATCHDOG,
         VETTING,
-        ENGINES,
+        SECOND,
         PAGES,
         POWER,
     }

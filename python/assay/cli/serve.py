@@ -6,7 +6,7 @@ import importlib.util
 import ipaddress
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +16,16 @@ from assay.cli.declaring import argument, option
 from assay.cli.output import show_progress, to_json
 from assay.cli.verbosity import is_quiet
 from assay.errors import InputError
+from assay.second_process import SecondProcess
 
 if TYPE_CHECKING:
     from assay.engine.server.app import Profiler
     from assay.engine.server.http_settings import HttpSettings
 
 KEY_VARIABLE = "ASSAY_API_KEY"
+HTTP_MODULE = "assay.engine.server.http_process"
+LEAST_CORES = 4
+"""Cores from which HTTP has a process of its own: on fewer it would take those of the engine."""
 
 
 def serve_command(
@@ -175,54 +179,59 @@ def serve_command(
             f"assay serve needs {', '.join(missing)}, which is not installed",
             "install them with: pip install 'assay[serve]'",
         )
-    from assay.engine.server import Limits, check_key, listen
-    from assay.engine.server.http_settings import FileSource, HttpSettings, has_own_process
-    from assay.engine.server.logs import LogSettings
+    # The second process imports what it needs while this one does.
+    with SecondProcess(HTTP_MODULE) if _has_own_process(http_process) else nullcontext() as second:
+        from assay.engine.server import Limits, check_key, listen
+        from assay.engine.server.http_settings import FileSource, HttpSettings
+        from assay.engine.server.logs import LogSettings
 
-    key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
-    if key is not None:
-        check_key(key)
-    if lora_folder is not None and not lora_folder.is_dir():
-        raise InputError(f"--lora-folder: expected a folder, got {lora_folder}")
-    with listen(host, port) as listener:
-        address = listener.getsockname()
-        if key is None and not insecure and not ipaddress.ip_address(address[0]).is_loopback:
-            raise InputError(
-                f"--host {host}: expected an API key to listen beyond the loopback, got none",
-                f"set {KEY_VARIABLE} or --api-key; --insecure serves everybody who can connect",
-            )
-        requests = serve_models.parse(
-            model, name=name, shares=share or (), guaranteed=guarantee or ()
-        )
-        if trace is not None and len(requests) > 1:
-            raise InputError(
-                f"--trace: expected one model, got {len(requests)}",
-                "traces of engines that share a device are not supported",
-            )
-        settings = HttpSettings(
-            [
-                FileSource(
-                    request.name, request.source, tool_call_parser, reasoning_parser, chat_template
+        key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
+        if key is not None:
+            check_key(key)
+        if lora_folder is not None and not lora_folder.is_dir():
+            raise InputError(f"--lora-folder: expected a folder, got {lora_folder}")
+        with listen(host, port) as listener:
+            address = listener.getsockname()
+            if key is None and not insecure and not ipaddress.ip_address(address[0]).is_loopback:
+                raise InputError(
+                    f"--host {host}: expected an API key to listen beyond the loopback, got none",
+                    f"set {KEY_VARIABLE} or --api-key; --insecure serves everybody who can connect",
                 )
-                for request in requests
-            ],
-            api_key=key,
-            limits=Limits(requests=max_requests, body_bytes=max_body),
-            allowed_origins=allowed_origin or (),
-            adapter_folder=lora_folder,
-            sleep_mode=sleep_mode,
-            can_profile=trace is not None,
-            shares_device=any(request.share is not None for request in requests),
-            drain_seconds=drain,
-            logs=LogSettings(quiet=is_quiet(), access=access_log),
-        )
-        with ExitStack() as stack:
+            requests = serve_models.parse(
+                model, name=name, shares=share or (), guaranteed=guarantee or ()
+            )
+            if trace is not None and len(requests) > 1:
+                raise InputError(
+                    f"--trace: expected one model, got {len(requests)}",
+                    "traces of engines that share a device are not supported",
+                )
+            settings = HttpSettings(
+                [
+                    FileSource(
+                        request.name,
+                        request.source,
+                        tool_call_parser,
+                        reasoning_parser,
+                        chat_template,
+                    )
+                    for request in requests
+                ],
+                api_key=key,
+                limits=Limits(requests=max_requests, body_bytes=max_body),
+                allowed_origins=allowed_origin or (),
+                adapter_folder=lora_folder,
+                sleep_mode=sleep_mode,
+                can_profile=trace is not None,
+                shares_device=any(request.share is not None for request in requests),
+                drain_seconds=drain,
+                logs=LogSettings(quiet=is_quiet(), access=access_log),
+            )
             process = None
-            if has_own_process(http_process):
+            if second is not None:
                 from assay.engine.server.engine_process import HttpProcess
 
                 # It reads the tokenizers while the weights are loaded here.
-                process = stack.enter_context(HttpProcess(listener, settings))
+                process = HttpProcess(second, listener, settings)
             served = serve_models.load(
                 requests,
                 device=device,
@@ -285,6 +294,11 @@ def _show_address(url: str, served: serve_models.Served, *, as_json: bool) -> No
         sys.stdout.flush()
     else:
         show_progress(f"serving {', '.join(names)} on {served.device} at {url}")
+
+
+def _has_own_process(chosen: bool | None) -> bool:
+    """Whether HTTP is served by a process of its own: as chosen, or where there are cores for it."""
+    return len(os.sched_getaffinity(0)) >= LEAST_CORES if chosen is None else chosen
 
 
 def _is_installed(name: str) -> bool:

@@ -22,6 +22,7 @@ from assay.engine.server import LoadedEngine, ModelFacts, create_app, listen, se
 from assay.engine.server.engine_process import HttpProcess
 from assay.engine.server.http_settings import HttpSettings
 from assay.engine.server.logs import LogSettings
+from assay.second_process import SecondProcess
 
 logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
 engine = FakeEngine(step_seconds=float(sys.argv[2]))
@@ -30,7 +31,8 @@ print(listener.getsockname()[1], flush=True)
 drain_seconds = float(sys.argv[1])
 if sys.argv[3] == "apart":
     settings = HttpSettings([FakeSource()], drain_seconds=drain_seconds, logs=LogSettings())
-    with HttpProcess(listener, settings) as process:
+    with SecondProcess("assay.engine.server.http_process") as second:
+        process = HttpProcess(second, listener, settings)
         process.serve([LoadedEngine("fake", engine, ModelFacts(512, 257))])
 else:
     serve(create_app(engine, fake_model()), listener, drain_seconds=drain_seconds)

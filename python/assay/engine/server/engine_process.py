@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
-from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from types import FrameType
+from typing import Any, Final
 
 from assay.engine.core.device_sharing import SWITCH_SECONDS, DeviceSharing
 from assay.engine.core.worker import EngineWorker, Failure
@@ -38,13 +36,9 @@ from assay.engine.server.messages import (
 from assay.engine.server.model_host import LoadedEngine
 from assay.engine.server.remote_engine import ALL_MODELS
 from assay.errors import AssayError
+from assay.second_process import SIGNALS, SecondProcess
 
-_MODULE: Final = "assay.engine.server.http_process"
 _READ_BYTES: Final = 1 << 20
-_BUFFER_BYTES: Final = 1 << 22
-"""What the socket holds, where the kernel allows it; engines that are further ahead wait."""
-_END_SECONDS: Final = 5.0
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class HttpProcessError(AssayError):
@@ -54,46 +48,15 @@ class HttpProcessError(AssayError):
 
 
 class HttpProcess:
-    """The process of HTTP, started before the models are loaded; leaving the context ends it."""
+    """The process of HTTP, of which the engines' process is in charge."""
 
-    def __init__(self, listener: socket.socket, settings: HttpSettings) -> None:
-        """Start it on a socket that listens."""
-        ours, theirs = socket.socketpair()
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-        self.link = ours
-        sockets = (listener.fileno(), theirs.fileno())
-        with theirs, _blocked_signals():
-            # It inherits that signals are blocked: a ctrl-c, which the terminal sends to both, is for this process.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE, *map(str, sockets)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=sockets,
-            )
-        self.link.sendall(pack(settings))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+    def __init__(
+        self, process: SecondProcess, listener: socket.socket, settings: HttpSettings
     ) -> None:
-        self.link.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def wait(self) -> int:
-        """Its exit status, once its socket is closed."""
-        return self._process.wait()
-
-    def kill(self) -> None:
-        """End it now."""
-        self._process.kill()
-        self._process.wait()
+        """Tell a process that has started what to serve, and where it listens."""
+        self._process = process
+        socket.send_fds(process.link, [b"\0"], [listener.fileno()])
+        process.link.sendall(pack(settings))
 
     def serve(
         self,
@@ -104,7 +67,7 @@ class HttpProcess:
     ) -> None:
         """Step the engines until SIGTERM or SIGINT, and close them."""
         sys.setswitchinterval(SWITCH_SECONDS)
-        workers = Workers(self.link, engines, profiler, sharing)
+        workers = Workers(self._process.link, engines, profiler, sharing)
         is_draining = False
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -117,11 +80,11 @@ class HttpProcess:
                 # This thread may be in the middle of sending.
                 threading.Thread(target=workers.send, args=(Drain(),), daemon=True).start()
 
-        before = {number: signal.signal(number, end) for number in _SIGNALS}
+        before = {number: signal.signal(number, end) for number in SIGNALS}
         try:
             workers.send([loaded.facts for loaded in engines])
             workers.run()
-            status = self.wait()
+            status = self._process.wait()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -239,12 +202,3 @@ class Workers:
 def _plain(value: Any) -> Any:
     """A result that needs no library to be read: arrays as lists."""
     return value.tolist() if hasattr(value, "tolist") else value
-
-
-@contextmanager
-def _blocked_signals() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

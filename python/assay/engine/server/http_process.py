@@ -1,7 +1,7 @@
 """The process of HTTP: it parses, tokenizes, formats and streams, while another one steps the engines.
 
-`python -m assay.engine.server.http_process` is started by `engine_process`, with its sockets: the one that listens,
-and the one to the engines. It ends when that process does.
+`python -m assay.engine.server.http_process FD` is started by the process of the engines, whose socket FD is.
+It ends when that process does.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ LOST_SECONDS: Final = 0.2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve HTTP on the first socket for the engines behind the second."""
-    listener, link = (socket.socket(fileno=int(number)) for number in arguments)
+    """Serve HTTP for the engines behind a socket, whose first message has the one that listens."""
+    link = socket.socket(fileno=int(arguments[0]))
     unpacking = Unpacking()
+    _, files, _, _ = socket.recv_fds(link, 1, 1)
     settings: HttpSettings | None = _receive(link, unpacking)
-    if settings is None:
+    if settings is None or not files:
         return 0
+    listener = socket.socket(fileno=files[0])
     if settings.logs is not None:
         settings.logs.apply()
     error: AssayError | None = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.loading.encoder_files import is_encoder
@@ -25,10 +24,6 @@ from assay.engine.server.served_model import (
     served_encoder,
     served_model,
 )
-
-LEAST_CORES: Final = 4
-"""Cores from which HTTP has a process of its own: on fewer, two processes take turns on the cores of the engine."""
-
 
 Described = Callable[[ModelFacts], ServedModel]
 
@@ -106,8 +101,3 @@ class HttpSettings:
     shares_device: bool = False
     drain_seconds: float = 30.0
     logs: LogSettings | None = None
-
-
-def has_own_process(chosen: bool | None) -> bool:
-    """Whether HTTP is served by a process of its own: as chosen, or where there are cores for it."""
-    return len(os.sched_getaffinity(0)) >= LEAST_CORES if chosen is None else chosen
