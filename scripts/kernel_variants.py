@@ -294,6 +294,20 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             )  # fmt: skip
             for element, (gated, name) in product(HALF, epilogues):
                 yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name)}
+        case "lora_shrink.cu":
+            # Inputs of 4096 and 14336, as an 8B model has them.
+            for element, (inputs, chunks, norm) in product(HALF, ((4096, 2, 1), (14336, 7, 0))):
+                yield {
+                    "ELEMENT": element, "INPUTS": inputs, "RANK": 64, "RANKS_PER_CTA": 4, "THREADS": 256,
+                    "CHUNKS_PER_THREAD": chunks, "NORM": norm, "ADAPTERS_READY": int(element == "bf16"),
+                }  # fmt: skip
+        case "lora_expand.cu":
+            kinds = ((0, "none"), (1, "none"), (0, "gelu_tanh"))
+            for element, (gated, name), rank in product(HALF, kinds, (64, 128)):
+                yield {
+                    "ELEMENT": element, "RANK": rank, "ROWS_PER_CTA": 4, "THREADS": 128, "GATED": gated,
+                    "ACTIVATION": activation(name), "ADAPTERS_READY": int(element == "bf16"),
+                }  # fmt: skip
         case "rope_write.cu":
             for element, interleaved in product(FLOATS, (0, 1)):
                 for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):

@@ -93,6 +93,7 @@ fn product(element: Element) -> GemmProblem {
     GemmProblem {
         batch: 1,
         rows: ROWS as u64,
+        algorithm_rows: None,
         columns: COLUMNS as u64,
         inner: INNER as u64,
         a: matrix(element, false, INNER),

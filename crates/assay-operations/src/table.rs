@@ -16,11 +16,11 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 46] = table! {
+pub static TABLE: [Signature; 48] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
-    // other rows of the batch.
+    // other rows of the batch: 1 by padding to one number of rows, 2 by one algorithm for several.
     linear {
         reads x, weights; may_read gain, bias, residual; writes out;
     } {
@@ -213,6 +213,21 @@ pub static TABLE: [Signature; 46] = table! {
     } {
         integer assignments, fan_out, inputs, outputs, experts_count, activation, batch_invariant,
         gemv_assignments, small_m_rows;
+    }
+    // low[i] = a[adapters[i]] @ x[i], the first product of a LoRA adapter: the rows of x pass through
+    // RMSNorm where there is a gain, and low is 0 for adapter 0, none. The factors of all adapters are one
+    // matrix, one below the other. `adapters_ready` states that `adapters` was there before the preceding
+    // operation began.
+    lora_shrink {
+        reads x; may_read gain; reads a, adapters; writes low;
+    } {
+        integer rows, inputs, rank, adapters_count, adapters_ready; float epsilon;
+    }
+    // out[i] = activation(product[i] + b[adapters[i]] @ low[i]), the second; nothing is added for adapter 0.
+    lora_expand {
+        reads product, low, b, adapters; writes out;
+    } {
+        integer rows, outputs, rank, adapters_count, activation, adapters_ready;
     }
     // out = residual + sum over a row's experts of weight * output + sigmoid(gate) * shared; without
     // gates, the shared output counts fully. Outputs of weight 0 are not added, whatever they are.

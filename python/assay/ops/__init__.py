@@ -1,6 +1,11 @@
 """Neural operations over arrays: thin calls of the kernels that each device registers by name."""
 
 from assay.ops.activations import activate as activate, softmax as softmax, swiglu as swiglu
+from assay.ops.adapters import (
+    expands as expands,
+    lora_expand as lora_expand,
+    lora_shrink as lora_shrink,
+)
 from assay.ops.attention import (
     attention as attention,
     decode_attention as decode_attention,

@@ -91,6 +91,7 @@ def linear(
     is_float32 = out is not None and out.dtype is dtypes.float32
     dtype = dtypes.float32 if is_float32 else x.dtype or dtypes.bfloat16
     out = result("linear", x.device, out, (rows, width), dtype)
+    invariance = int(batch_invariant) * (2 if x.device.capabilities.keeps_gemm_algorithm else 1)
     count = counting.gemm(rows, outputs, inputs, weights.element_bytes)
     more = nbytes(norm, bias, residual)
     call(
@@ -103,7 +104,7 @@ def linear(
             residual,
             out,
         ],
-        (rows, inputs, outputs, code, int(batch_invariant), float(epsilon)),
+        (rows, inputs, outputs, code, invariance, float(epsilon)),
         x.device,
         count + Count(0.0, more),
         label or _record_label(x, weights, out),

@@ -60,6 +60,12 @@ class Capabilities:
     """Assignments of tokens to experts up to which each reads its expert's weights by itself."""
     grouped_small_m_max_rows: int
     """Assignments of an expert, on average, up to which a grouped GEMM of small tiles is faster."""
+    keeps_gemm_algorithm: bool
+    """Whether batch-invariant GEMMs of few rows are computed as they are, by the algorithm of a whole group
+    of rows, and not padded to one."""
+    fused_adapters_max_rows: int
+    """Rows of a step up to which LoRA adapters are two kernels around a layer, which keeps its fused norm,
+    and not grouped GEMMs. 0 where `lora_shrink` and `lora_expand` have no kernels."""
     least_delay_ns: int
     """The shortest delay that it keeps to a few percent."""
 
@@ -88,6 +94,8 @@ _CPU: Final = Capabilities(
     fused_router_max_tokens=0,
     grouped_gemv_max_assignments=0,
     grouped_small_m_max_rows=0,
+    keeps_gemm_algorithm=False,
+    fused_adapters_max_rows=0,
     least_delay_ns=20_000,
 )
 
@@ -122,6 +130,9 @@ BY_KIND: Final = {
         fused_router_max_tokens=256,
         grouped_gemv_max_assignments=32,
         grouped_small_m_max_rows=4,
+        # These two are not measured on a GPU yet.
+        keeps_gemm_algorithm=False,
+        fused_adapters_max_rows=0,
         # The global timer may advance in steps of a microsecond.
         least_delay_ns=5_000,
     ),

@@ -111,9 +111,18 @@ impl BlasHandle {
     }
 
     fn plan(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<Arc<Plan>> {
+        let like = match problem.algorithm_rows {
+            Some(rows) if rows != problem.rows => {
+                Some(self.plan(&GemmProblem { rows, ..*problem }, pointers)?)
+            }
+            _ => None,
+        };
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plans.entry(*problem).or_insert_with(|| {
-            let plan = Plan::new(self.functions, self.handle, problem, pointers.scales, 1);
+            let plan = match like {
+                Some(like) => Plan::like(&like, problem, pointers.scales),
+                None => Plan::new(self.functions, self.handle, problem, pointers.scales, 1),
+            };
             plan.map(Arc::new).map_err(|error| error.to_string())
         });
         plan.clone().map_err(refused)

@@ -81,6 +81,27 @@ impl Plan {
         scales: Option<(DevicePointer, DevicePointer)>,
         candidates: usize,
     ) -> Result<Self> {
+        let mut plan = Self::without_algorithm(functions, problem, scales)?;
+        plan.algorithms = plan.find_algorithms(handle, problem, candidates)?;
+        Ok(plan)
+    }
+
+    /// A plan that runs the algorithm of another one.
+    pub fn like(
+        other: &Plan,
+        problem: &GemmProblem,
+        scales: Option<(DevicePointer, DevicePointer)>,
+    ) -> Result<Self> {
+        let mut plan = Self::without_algorithm(other.functions, problem, scales)?;
+        plan.algorithms.extend(other.algorithms.get(other.chosen));
+        Ok(plan)
+    }
+
+    fn without_algorithm(
+        functions: &'static CublasLt,
+        problem: &GemmProblem,
+        scales: Option<(DevicePointer, DevicePointer)>,
+    ) -> Result<Self> {
         let compute = match (problem.a.element, problem.tf32) {
             (Element::F32, true) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => Compute::CUBLAS_COMPUTE_32F,
@@ -100,7 +121,7 @@ impl Plan {
         check("a description", unsafe {
             (functions.cublasLtMatmulDescCreate)(&raw mut description, compute, Data::CUDA_R_32F)
         })?;
-        let mut plan = Plan {
+        let plan = Plan {
             functions,
             description: Mutex::new(description),
             a,
@@ -141,7 +162,6 @@ impl Plan {
             // The heuristic needs scale pointers for per-row scaling.
             set_scales(functions, description, scales)?;
         }
-        plan.algorithms = plan.find_algorithms(handle, description, problem, candidates)?;
         Ok(plan)
     }
 
@@ -158,11 +178,12 @@ impl Plan {
     fn find_algorithms(
         &self,
         handle: cublasLtHandle_t,
-        description: cublasLtMatmulDesc_t,
         problem: &GemmProblem,
         candidates: usize,
     ) -> Result<Vec<cublasLtMatmulAlgo_t>> {
         let functions = self.functions;
+        let description =
+            *self.description.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut preference = ptr::null_mut();
         // SAFETY: stores one handle.
         check("a preference", unsafe {

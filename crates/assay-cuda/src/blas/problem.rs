@@ -60,6 +60,9 @@ pub struct GemmProblem {
     pub batch: u32,
     /// Rows of the result.
     pub rows: u64,
+    /// Where every row must be summed in one order, whatever the rows: the algorithm is that of so
+    /// many rows by the heuristic, which unlike a choice by time is the same in every process.
+    pub algorithm_rows: Option<u64>,
     /// Columns of the result.
     pub columns: u64,
     /// Columns of a and rows of b.

@@ -42,6 +42,7 @@ impl Queue<'_> {
         let blas = self.device.blas()?;
         if self.device.tunes_gemms()
             && problem.rows >= TUNED_ROWS
+            && problem.algorithm_rows.is_none()
             && !blas.is_tuned(problem)
             && self.stream.outside_capture(Operation::Launch).is_ok()
         {

@@ -1,10 +1,11 @@
 //! Batch-invariant GEMM: a row's result does not depend on the other rows of the batch.
 //!
 //! cuBLASLt computes a GEMM of one shape always by the same kernel, with one order of sums for all
-//! rows. So rows are multiplied in groups of one size, and the last group is padded.
+//! rows. So rows are multiplied in groups of one size, and the last group is padded; or it has its own
+//! size and the algorithm of a whole group, where that is known to give the same bits.
 
 use super::call::{Call, element_bytes};
-use super::cublaslt_gemm::cublaslt_gemm;
+use super::cublaslt_gemm::cublaslt_gemm_as;
 use super::linear_arguments::LinearArguments;
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, Result};
@@ -13,6 +14,8 @@ use assay_runtime::backend::{DevicePointer, Result};
 const GEMM_ROWS: u64 = 128;
 /// cuBLASLt's heuristics treat all larger alignments alike.
 const ALIGNMENT: u64 = 256;
+/// The value of `batch_invariant` that keeps the algorithm of a whole group for fewer rows.
+const KEEPS_ALGORITHM: i64 = 2;
 
 /// The rows of an operand from `first` on.
 fn rows_from(operand: Operand, first: u64, columns: u64) -> Operand {
@@ -26,6 +29,7 @@ fn rows_from(operand: Operand, first: u64, columns: u64) -> Operand {
 
 /// A batch-invariant GEMM of any number of rows.
 pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
+    let keeps_algorithm = call.integer("batch_invariant")? == KEEPS_ALGORITHM;
     for first in (0..linear.rows).step_by(GEMM_ROWS as usize) {
         let group = LinearArguments {
             rows: GEMM_ROWS.min(linear.rows - first),
@@ -36,8 +40,9 @@ pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) ->
         };
         let operands = [Some(group.x), group.residual, Some(group.out)];
         let aligned = |one: Operand| one.pointer.0.is_multiple_of(ALIGNMENT);
-        match group.rows == GEMM_ROWS && operands.into_iter().flatten().all(aligned) {
-            true => cublaslt_gemm(call, &group)?,
+        let has_rows = group.rows == GEMM_ROWS || keeps_algorithm;
+        match has_rows && operands.into_iter().flatten().all(aligned) {
+            true => cublaslt_gemm_as(call, &group, GEMM_ROWS)?,
             false => padded_gemm(call, &group)?,
         }
     }
@@ -70,7 +75,7 @@ fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
         out: scratch("group of out", group.out, group.outputs)?,
         ..*group
     };
-    cublaslt_gemm(call, &padded)?;
+    cublaslt_gemm_as(call, &padded, GEMM_ROWS)?;
     let bytes_out = bytes(group.out, group.rows, group.outputs);
     call.queue.copy(padded.out.pointer, group.out.pointer, bytes_out)
 }

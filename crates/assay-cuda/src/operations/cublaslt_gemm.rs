@@ -31,7 +31,16 @@ fn matrix(element: Element, operand: Operand, transposed: bool, stride: u64) -> 
 
 /// A GEMM of many rows with weights.
 pub(super) fn cublaslt_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
-    multiply(call, linear, None)
+    multiply(call, linear, None, None)
+}
+
+/// A GEMM with weights by the algorithm of so many rows.
+pub(super) fn cublaslt_gemm_as(
+    call: &Call<'_>,
+    linear: &LinearArguments,
+    algorithm_rows: u64,
+) -> Result<()> {
+    multiply(call, linear, None, Some(algorithm_rows))
 }
 
 /// A GEMM whose operands are both e4m3, with a scale for each row of either.
@@ -66,7 +75,7 @@ pub(super) fn fp8_gemm(call: &Call<'_>) -> Result<()> {
     let scales = Some((x_scales, weight_scales));
     let (problem, pointers, _) = describe(call, &linear, scales)?;
     if blas::is_available() && call.queue.supports_gemm(&problem, &pointers)? {
-        return multiply(call, &linear, scales);
+        return multiply(call, &linear, scales, None);
     }
     // Only some cuBLASLt versions and GPUs scale by row: elsewhere the operands are dequantized.
     let unpacked = |purpose, from: Operand, scales, rows: u64| -> Result<Operand> {
@@ -81,7 +90,7 @@ pub(super) fn fp8_gemm(call: &Call<'_>) -> Result<()> {
         weights: unpacked("unpacked", weights, weight_scales, outputs)?,
         ..linear
     };
-    multiply(call, &dequantized, None)
+    multiply(call, &dequantized, None, None)
 }
 
 /// What a GEMM's epilogue could not fuse.
@@ -116,6 +125,7 @@ fn describe(
     let problem = GemmProblem {
         batch: 1,
         rows,
+        algorithm_rows: None,
         columns: outputs,
         inner: inputs,
         a: matrix(element_type, x, false, inputs),
@@ -145,9 +155,14 @@ fn describe(
     Ok((problem, pointers, unfused))
 }
 
-fn multiply(call: &Call<'_>, linear: &LinearArguments, scales: Scales) -> Result<()> {
+fn multiply(
+    call: &Call<'_>,
+    linear: &LinearArguments,
+    scales: Scales,
+    algorithm_rows: Option<u64>,
+) -> Result<()> {
     let (problem, pointers, unfused) = describe(call, linear, scales)?;
-    run(call, &problem, &pointers)?;
+    run(call, &GemmProblem { algorithm_rows, ..problem }, &pointers)?;
     if !unfused.activates && unfused.residual.is_none() {
         return Ok(());
     }
@@ -174,6 +189,7 @@ pub(super) fn matmul(call: &Call<'_>) -> Result<()> {
     let problem = GemmProblem {
         batch: u32::try_from(batch).unwrap_or(u32::MAX),
         rows: m,
+        algorithm_rows: None,
         columns: n,
         inner: k,
         a: strided(call, "a", element_type, a, [batch, m, k])?,

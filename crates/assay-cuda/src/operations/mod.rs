@@ -31,6 +31,7 @@ mod latent;
 mod layers;
 mod linear;
 mod linear_arguments;
+mod lora;
 mod microbench;
 mod packed_layout;
 mod packed_weights;
@@ -60,7 +61,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 46] = [
+const BODIES: [(&str, Body); 48] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -87,6 +88,8 @@ const BODIES: [(&str, Body); 46] = [
     ("grouped_linear", grouped_linear::grouped_linear),
     ("combine_linear", combine_linear::combine_linear),
     ("combine_experts", experts::combine_experts),
+    ("lora_shrink", lora::lora_shrink),
+    ("lora_expand", lora::lora_expand),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),
     ("reduce", reduce::reduce),

@@ -16,8 +16,9 @@ from assay.engine.architectures import decoder as spec
 from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.lora_adapter import LoraAdapter, LowRank
+from assay.engine.models.adapted_linear import AdapterFactors
 from assay.engine.models.head_padding import HeadPadding
-from assay.engine.models.layers import AdapterFactors, Attention, Block, Linear, Mlp
+from assay.engine.models.layers import Attention, Block, Linear, Mlp
 from assay.engine.models.model import Model
 from assay.engine.models.model_shape import AdapterShape
 from assay.engine.models.weights import pack_values

@@ -12,9 +12,10 @@ from assay.engine.models.experts import Experts
 from assay.engine.models.head_padding import HeadPadding, head_padding
 from assay.engine.models.latent_attention import LatentAttention
 from assay.engine.models.layer_stream import LayerStream, streamed_layers
-from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm, TokenMixer
+from assay.engine.models.layers import Attention, Block, Linear, Mlp, TokenMixer
 from assay.engine.models.model import Model
 from assay.engine.models.model_shape import model_shape
+from assay.engine.models.norms import Norm
 from assay.engine.models.rotary_embedding import RopeTables
 from assay.engine.models.state_space import StateSpace, taps_first
 from assay.engine.models.weights import Change, WeightSource

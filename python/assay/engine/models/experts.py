@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from assay import ops
 from assay.engine.architectures.decoder import Routing
-from assay.engine.models.layers import Block, Linear, Mlp, Norm
+from assay.engine.models.layers import Block, Linear, Mlp
+from assay.engine.models.norms import Norm
 from assay.engine.models.step_buffers import StepBuffers
 from assay.errors import InputError
 from assay.runtime import Array

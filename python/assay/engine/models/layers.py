@@ -5,45 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from assay import ops
-from assay.engine.models.step_buffers import (
-    AdapterBuffers,
-    StepBuffers,
-    narrowed,
-    part,
-    row_columns,
-)
+from assay.engine.models.adapted_linear import AdapterFactors, forward_adapted
+from assay.engine.models.norms import Norm
+from assay.engine.models.step_buffers import StepBuffers, narrowed, part, row_columns
 from assay.errors import InputError
 from assay.runtime import Array, dtypes
-
-
-class Norm(NamedTuple):
-    """RMSNorm, or LayerNorm: mean subtracted and a bias added."""
-
-    weight: Array
-    epsilon: float
-    bias: Array | None = None
-    is_layer_norm: bool = False
-    """Whether it is a LayerNorm, an operation of its own; RMSNorm is fused into the next GEMM."""
-
-    def forward(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the norm of `x`, or of `residual` after `x` is added to it."""
-        if not self.is_layer_norm:
-            ops.rms_norm(x, self.weight, self.epsilon, residual=residual, out=out, label=label)
-            return
-        ops.layer_norm(
-            x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
-        )
-
-
-class AdapterFactors(NamedTuple):
-    """The factors of a layer's LoRA adapters, one below the other; the first are zero."""
-
-    a: ops.Weights
-    """Of each adapter: rank by inputs."""
-    b: ops.Weights
-    """Of each adapter: outputs by rank, scaled."""
-    adapters: int
-    """How many there are, with the zero ones."""
 
 
 class Linear(NamedTuple):
@@ -73,7 +39,18 @@ class Linear(NamedTuple):
     ) -> None:
         """Write x @ weights.T of the normed rows, with the epilogue applied."""
         if self.adapters is not None and step.adapters is not None:
-            self._forward_adapted(self.adapters, step.adapters, x, out, label, step, norm, residual)
+            forward_adapted(
+                self._replace(activation=None, adapters=None),
+                self.adapters,
+                step.adapters,
+                x,
+                out,
+                label,
+                step,
+                activation=self.activation,
+                norm=norm,
+                residual=residual,
+            )
             return
         if norm is not None and norm.is_layer_norm:
             norm.forward(x, step.normed, f"{label}.norm")
@@ -124,47 +101,6 @@ class Linear(NamedTuple):
             split.append(count)
         if rows > 1:
             buffers.join(tuple(split), out, f"{label}.join")
-
-    def _forward_adapted(
-        self,
-        factors: AdapterFactors,
-        buffers: AdapterBuffers,
-        x: Array,
-        out: Array,
-        label: str,
-        step: StepBuffers,
-        norm: Norm | None,
-        residual: Array | None,
-    ) -> None:
-        """Add B A x of each row's adapter, before the activation; norm and epilogue are not fused."""
-        if norm is not None:
-            norm.forward(x, step.normed, f"{label}.norm")
-            x = step.normed
-        outputs = self.outputs
-        product = narrowed(buffers.product, outputs)
-        plain = self._replace(activation=None, adapters=None)
-        plain.forward(x, product, label, step, residual=residual)
-        low = narrowed(buffers.low, factors.b.shape[1])
-        delta = narrowed(buffers.delta, outputs)
-        for name, source, weights, target in (
-            ("lora_a", x, factors.a, low),
-            ("lora_b", low, factors.b, delta),
-        ):
-            ops.grouped_linear(
-                source,
-                weights,
-                buffers.indices,
-                experts_count=factors.adapters,
-                out=target,
-                label=f"{label}.{name}",
-                batch_invariant=step.batch_invariant,
-            )
-        total = out if self.activation is None else narrowed(buffers.total, outputs)
-        ops.add_residual(delta, product, out=total, label=f"{label}.lora_add")
-        if self.activation == "swiglu":
-            ops.swiglu(total, out, label=f"{label}.swiglu")
-        elif self.activation is not None:
-            ops.activate(total, self.activation, out, label=f"{label}.activation")
 
     def add(
         self,

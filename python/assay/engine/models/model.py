@@ -8,8 +8,9 @@ from functools import partial
 
 from assay import ops
 from assay.engine.models.layer_stream import LayerStream
-from assay.engine.models.layers import Block, Linear, Norm
+from assay.engine.models.layers import Block, Linear
 from assay.engine.models.model_shape import ModelShape
+from assay.engine.models.norms import Norm
 from assay.engine.models.step_buffers import StepBuffers
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from assay import ops
-from assay.engine.models.layers import Block, Linear, Norm
+from assay.engine.models.layers import Block, Linear
+from assay.engine.models.norms import Norm
 from assay.engine.models.step_buffers import StepBuffers
 from assay.errors import InputError
 from assay.lazy_import import np

@@ -12,8 +12,8 @@ from assay.engine.models.latent_attention import LatentAttention
 from assay.engine.models.layers import Attention, Mlp
 
 if TYPE_CHECKING:
-    from assay.engine.models.layers import Norm
     from assay.engine.models.model import Model
+    from assay.engine.models.norms import Norm
 
 
 class Meaning(NamedTuple):
