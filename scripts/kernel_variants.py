@@ -302,8 +302,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "CHUNKS_PER_THREAD": chunks, "NORM": norm, "ADAPTERS_READY": int(element == "bf16"),
                 }  # fmt: skip
         case "lora_expand.cu":
-            kinds = ((0, "none"), (1, "none"), (0, "gelu_tanh"))
-            for element, (gated, name), rank in product(HALF, kinds, (64, 128)):
+            expanded = ((0, "none"), (1, "none"), (0, "gelu_tanh"))
+            for element, (gated, name), rank in product(HALF, expanded, (64, 128)):
                 yield {
                     "ELEMENT": element, "RANK": rank, "ROWS_PER_CTA": 4, "THREADS": 128, "GATED": gated,
                     "ACTIVATION": activation(name), "ADAPTERS_READY": int(element == "bf16"),
