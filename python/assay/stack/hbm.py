@@ -12,7 +12,10 @@ BITS_PER_BYTE = number("8 bit/byte")
 _HBM3 = "JEDEC JESD238, High Bandwidth Memory (HBM3) DRAM, 2022"
 _CHANNELS = cited(_HBM3, "channels and data rate")
 _H100 = cited(works.H100, "HBM3 and HBM2e DRAM")
-ENERGY = cited("O'Connor et al. 2017, Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth Systems")
+ENERGY = cited(
+    "O'Connor et al. 2017, Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth Systems",
+    "energy of HBM2: activation, data movement and I/O",
+)
 
 stacks = scope.declare("stacks, n_st [1/GPU]: memory stacks on a GPU's package", reference=_H100, boundary="primitive")
 channels_per_stack = scope.declare(

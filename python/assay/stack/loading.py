@@ -26,6 +26,7 @@ SCOPE_MODULES = (
     "assay.stack.kernels.attention_decode",
     "assay.stack.kernels.passes",
     "assay.stack.kernels.experts",
+    "assay.stack.dram",
     "assay.stack.collectives",
     "assay.stack.architecture",
     "assay.stack.software",
@@ -37,6 +38,7 @@ SCOPE_MODULES = (
     "assay.stack.thermal",
     "assay.stack.econ",
     "assay.stack.carbon",
+    "assay.stack.lithography",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
 
