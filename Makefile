@@ -51,7 +51,7 @@ loom: ## try every order in which threads of the runtime core can meet
 fuzz: setup ## give damaged model files, adapters, schemas and tool definitions to what reads them
 	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60
 
-properties: setup ## draw 20,000 scenarios and check every invariant of the answers; about half an hour
+properties: setup ## draw 20,000 scenarios and check every invariant of the answers; goes on where it was stopped
 	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)
 
 fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)

@@ -166,3 +166,19 @@ def test_a_rate_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="expected a rate"):
         Requests(rate=0.0, output=10)
     assert math.isfinite(open_loop(Requests(rate=0.01, output=10), shared).end_to_end.p99)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.7, 1.4])
+def test_tokens_of_a_request_that_came_alone_wait_for_the_prompts_of_others_only(
+    rate: float,
+) -> None:
+    # An iteration is there for the request's own token, whether a prompt comes or not.
+    requests = Requests(rate=rate, output=4, units_at_once=100, most_running=63)
+
+    def iteration(decoding: int, units: int) -> float:
+        return 0.4 + 0.005 * decoding + 0.1 * units if decoding or units else 0.0
+
+    _, gaps = simulate(requests, iteration, 20_000, 1)
+    found = open_loop(requests, iteration).output_token
+    assert found.mean == pytest.approx(gaps.mean(), rel=0.02)
+    assert found.p99 == pytest.approx(np.quantile(gaps, 0.99), rel=0.1)

@@ -1,14 +1,17 @@
-"""Scenarios that a user may ask for, drawn at random over the whole range."""
+"""Scenarios that a user may ask for, drawn over the whole range; `strata.py` takes entries in turn."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
 from random import Random
 
 from property_harness import Draw, Kind, resolve_command
+from strata import Chance, accelerators_with_kernels, chance
 
-from assay.catalog import accelerators, entries, models
+from assay.catalog import entries, models
+
+MOST_GPUS = 131_072
+LONGEST = 1_000_000
 
 
 def log_uniform(random: Random, low: float, high: float) -> int:
@@ -16,39 +19,23 @@ def log_uniform(random: Random, low: float, high: float) -> int:
     return max(round(math.exp(random.uniform(math.log(low), math.log(max(high, low))))), 1)
 
 
-@cache
-def accelerator_names() -> tuple[str, ...]:
-    return tuple(accelerators.names())
-
-
-def an_accelerator(random: Random) -> str:
-    """Any of the catalog; those without kernel constants, which have no answers, more rarely."""
-    name = random.choice(accelerator_names())
-    if name.startswith(_WITHOUT_KERNELS) and random.random() < 0.75:
-        return an_accelerator(random)
-    return name
-
-
-_WITHOUT_KERNELS = ("tpu", "trainium", "gaudi", "cpu")
-
-
-@cache
-def model_names() -> tuple[str, ...]:
-    return tuple(models.names())
-
-
-def tensor_ranks(random: Random, heads: float, most: int) -> int:
+def tensor_ranks(random: Random, model: str, most: int) -> int:
     """Tensor-parallel ranks that divide the heads."""
+    heads = models.find(model).given["architecture.heads"]
     return random.choice([n for n in (1, 2, 4, 8, 16, 32) if n <= most and heads % n == 0])
 
 
-def _serving(random: Random) -> Draw:
-    model = random.choice(model_names())
-    shapes = models.find(model).given
-    context = models.find(model).context or 4096
-    prompt = log_uniform(random, 1, min(1_000_000, context - 1))
-    entries = {
-        "accelerators": an_accelerator(random),
+def context_of(model: str) -> int:
+    """The longest context of a model, or what those of its time had."""
+    return models.find(model).context or 2048
+
+
+def _serving(chance: Chance) -> Draw:
+    random, model = chance.random, chance.model()
+    context = context_of(model)
+    prompt = log_uniform(random, 1, min(LONGEST, context - 1))
+    chosen = {
+        "accelerators": chance.accelerator(),
         "models": model,
         "engines": random.choice(("vllm", "sglang", "trtllm")),
     }
@@ -56,7 +43,7 @@ def _serving(random: Random) -> Draw:
         "serving.prompt": float(prompt),
         "serving.output": float(log_uniform(random, 1, min(context - prompt, 16_384))),
         "serving.concurrency": float(log_uniform(random, 1, 4096)),
-        "serving.tensor": float(tensor_ranks(random, shapes["architecture.heads"], 32)),
+        "serving.tensor": float(tensor_ranks(random, model, 32)),
     }
     if random.random() < 0.3:
         values["serving.pipeline"] = float(random.choice((2, 4, 8)))
@@ -68,7 +55,7 @@ def _serving(random: Random) -> Draw:
         values["serving.weight_bytes"] = values["serving.kv_bytes"] = 1.0
     if (mode := random.random()) < 0.15:
         values["serving.static" if mode < 0.05 else "serving.separate"] = 1.0
-    return Draw(SERVING, entries, values)
+    return Draw(SERVING, chosen, values)
 
 
 SERVING = Kind(
@@ -76,11 +63,11 @@ SERVING = Kind(
 )
 
 
-def _place(random: Random) -> dict[str, str]:
+def _place(chance: Chance) -> dict[str, str]:
     return {
-        "tariffs": random.choice(entries.names("tariffs")),
-        "grids": random.choice(entries.names("grids")),
-        "accelerators": random.choice(PRICED_ACCELERATORS),
+        "tariffs": chance.entry("tariffs", entries.names("tariffs")),
+        "grids": chance.entry("grids", entries.names("grids")),
+        "accelerators": chance.entry("accelerators", accelerators_with_kernels()),
     }
 
 
@@ -97,7 +84,18 @@ def _prices(random: Random) -> dict[str, float]:
     return values
 
 
-def _priced_training(random: Random) -> Draw:
+def _priced(draw: Draw, random: Random) -> Draw:
+    """A draw with the prices that the catalog lacks for its accelerator, and a user has to know."""
+    own = {
+        "econ.gpu.price": float(log_uniform(random, 500, 50_000)),
+        "econ.server.price": float(log_uniform(random, 5_000, 200_000)),
+        "econ.rent.includes_power": float(random.random() < 0.8),
+    }
+    return draw.changed({name: value for name, value in own.items() if not draw.has(name)})
+
+
+def _priced_training(chance: Chance) -> Draw:
+    random = chance.random
     gpus = 8 * log_uniform(random, 1, 1024)
     values = {
         **_prices(random),
@@ -105,10 +103,11 @@ def _priced_training(random: Random) -> Draw:
         "training.batch": float(gpus * log_uniform(random, 1, 32)),
         "training.total_tokens": float(log_uniform(random, 1e6, 1e14)),
     }
-    return Draw(PRICED_TRAINING, _place(random), values)
+    return _priced(Draw(PRICED_TRAINING, _place(chance), values), random)
 
 
-def _priced_serving(random: Random) -> Draw:
+def _priced_serving(chance: Chance) -> Draw:
+    random = chance.random
     values = {
         **_prices(random),
         "serving.prompt": float(log_uniform(random, 1, 65_536)),
@@ -116,11 +115,9 @@ def _priced_serving(random: Random) -> Draw:
         "serving.concurrency": float(log_uniform(random, 1, 1024)),
         "econ.serving.load": random.uniform(0.05, 1.0),
     }
-    return Draw(PRICED_SERVING, _place(random), values)
+    return _priced(Draw(PRICED_SERVING, _place(chance), values), random)
 
 
-PRICED_ACCELERATORS = ("h100_sxm", "h200_sxm", "b200_sxm", "a100_sxm", "mi300x")
-"""Accelerators with a purchase price and a rent."""
 PRICED_TRAINING = Kind(
     "priced training",
     _priced_training,
@@ -137,33 +134,31 @@ PRICED_SERVING = Kind(
 )
 
 
-def _step(random: Random) -> Draw:
+def _step(chance: Chance) -> Draw:
     """A decode step, which `predict` and `resolve` both answer."""
-    model = random.choice(model_names())
-    shapes = models.find(model).given
-    context = models.find(model).context or 4096
-    prompt = log_uniform(random, 1, min(1_000_000, context - 64))
-    chosen = {"accelerators": an_accelerator(random), "models": model}
+    random, model = chance.random, chance.model()
+    context = context_of(model)
+    prompt = log_uniform(random, 1, min(LONGEST, context - 64))
     values = {
         "serving.prompt": float(prompt),
         "serving.output": float(2 * log_uniform(random, 1, min((context - prompt) / 2, 2048))),
         "serving.concurrency": float(log_uniform(random, 1, 1024)),
         "serving.batch_limit": 1024.0,
-        "serving.tensor": float(tensor_ranks(random, shapes["architecture.heads"], 32)),
+        "serving.tensor": float(tensor_ranks(random, model, 32)),
     }
-    return Draw(STEP, chosen, values)
+    return Draw(STEP, {"accelerators": chance.accelerator(), "models": model}, values)
 
 
 STEP = Kind("step", _step, resolve_command, "llama3_8b_h200_serving", "serving.decode.time")
 
 
-def _training(random: Random) -> Draw:
-    model = random.choice(model_names())
+def _training(chance: Chance) -> Draw:
+    random, model = chance.random, chance.model()
     shapes = models.find(model).given
     layers, experts = shapes["architecture.layers"], shapes.get("architecture.experts", 0.0)
-    tensor = tensor_ranks(random, shapes["architecture.heads"], 8)
+    tensor = tensor_ranks(random, model, 8)
     pipeline = random.choice([p for p in (1, 1, 2, 3, 4, 8, 16) if p <= layers])
-    replicas = log_uniform(random, 1, 131_072 / (tensor * pipeline))
+    replicas = log_uniform(random, 1, MOST_GPUS / (tensor * pipeline))
     micro = random.choice((1, 2, 4))
     passes = log_uniform(random, 1, 64)
     ranks = [e for e in (1, 2, 4, 8, 16, 32, 64) if experts and not (experts % e or replicas % e)]
@@ -171,16 +166,14 @@ def _training(random: Random) -> Draw:
         "training.gpus": float(replicas * tensor * pipeline),
         "training.batch": float(replicas * micro * passes),
         "training.total_tokens": float(log_uniform(random, 1e9, 1e14)),
-        "architecture.sequence": float(
-            log_uniform(random, 128, min(131_072, models.find(model).context or 2048))
-        ),
+        "architecture.sequence": float(log_uniform(random, 128, min(131_072, context_of(model)))),
         "parallelism.tensor": float(tensor),
         "parallelism.pipeline": float(pipeline),
         "parallelism.micro_batch": float(micro),
         "parallelism.zero_stage": float(random.choice((0, 1, 2, 3))),
         "parallelism.recompute": float(random.choice((0, 1, 2))),
         "parallelism.sequence_parallel": float(tensor > 1 and random.random() < 0.7),
-        "cluster.nodes": 131_072.0,
+        "cluster.nodes": float(MOST_GPUS),
     }
     if ranks:
         values["parallelism.expert"] = float(random.choice(ranks))
@@ -188,8 +181,7 @@ def _training(random: Random) -> Draw:
         values["parallelism.adapter_rank"] = float(2 ** random.randint(2, 8))
     if random.random() < 0.2:
         values["parallelism.compact"] = 1.0
-    chosen = {"accelerators": an_accelerator(random), "models": model}
-    return Draw(TRAINING, chosen, values)
+    return Draw(TRAINING, {"accelerators": chance.accelerator(), "models": model}, values)
 
 
 TRAINING = Kind(
@@ -197,25 +189,21 @@ TRAINING = Kind(
 )
 
 
-def _load(random: Random) -> Draw:
-    model = random.choice(model_names())
-    heads, context = (
-        models.find(model).given["architecture.heads"],
-        models.find(model).context or 4096,
-    )
-    prompt = log_uniform(random, 1, min(1_000_000, context - 1))
-    chosen = {"accelerators": an_accelerator(random), "models": model}
+def _load(chance: Chance) -> Draw:
+    random, model = chance.random, chance.model()
+    context = context_of(model)
+    prompt = log_uniform(random, 1, min(LONGEST, context - 1))
     values = {
         "rates": float(f"{10 ** random.uniform(-3, 3):.3g}"),
         "prompt": float(prompt),
         "output": float(log_uniform(random, 1, min(context - prompt, 4096))),
-        "tensor": float(max(tensor_ranks(random, heads, 8) for _ in range(3))),
+        "tensor": float(max(tensor_ranks(random, model, 8) for _ in range(3))),
     }
     if random.random() < 0.2:
         values["max-running"] = float(log_uniform(random, 1, 1024))
     if random.random() < 0.3:
         values["ttft-limit"], values["tpot-limit"] = 1000.0, 50.0
-    return Draw(LOAD, chosen, values)
+    return Draw(LOAD, {"accelerators": chance.accelerator(), "models": model}, values)
 
 
 def load_command(draw: Draw, _: str) -> str:
@@ -227,21 +215,56 @@ def load_command(draw: Draw, _: str) -> str:
     return " ".join(words)
 
 
-LOAD = Kind(
-    "load", _load, load_command, simplest={"accelerators": "h200_sxm", "models": "llama-3.1-8b"}
+_SIMPLEST = {"accelerators": "h200_sxm", "models": "llama-3.1-8b"}
+LOAD = Kind("load", _load, load_command, simplest=_SIMPLEST)
+
+
+def _estimate(chance: Chance) -> Draw:
+    random = chance.random
+    chosen = {
+        "models": chance.model(),
+        "accelerators": chance.accelerator(),
+        "tariffs": chance.entry("tariffs", ("us_texas", "germany", "japan", "us_iowa", "france")),
+    }
+    tokens = float(f"{10 ** random.uniform(9, 13):.2g}")
+    if random.random() < 0.3:
+        return Draw(ESTIMATE, chosen, {"tokens": tokens, "serving": 1.0})
+    return Draw(
+        ESTIMATE, chosen, {"tokens": tokens, "gpus": float(log_uniform(random, 1, MOST_GPUS))}
+    )
+
+
+def estimate_command(draw: Draw, _: str) -> str:
+    """`assay estimate` of a workload; all its figures are in one answer."""
+    values = draw.values
+    words = ["assay", "estimate", draw.entries["models"], draw.entries["accelerators"]]
+    words += [f"{values['tokens']:.12g}", draw.entries["tariffs"]]
+    words += ["--serving"] if values.get("serving") else ["--gpus", f"{values['gpus']:.0f}"]
+    return " ".join(words)
+
+
+ESTIMATE = Kind(
+    "estimate", _estimate, estimate_command, simplest={**_SIMPLEST, "tariffs": "us_texas"}
 )
 
 _GRAPH = (SERVING, STEP, TRAINING, PRICED_TRAINING, PRICED_SERVING)
-KINDS = {kind.name: kind for kind in (*_GRAPH, LOAD)}
-_TURNS = (*_GRAPH, *_GRAPH, *_GRAPH, LOAD)
-"""Kinds in turn; a load takes far longer than the others."""
+KINDS = {kind.name: kind for kind in (*_GRAPH, LOAD, ESTIMATE)}
+_ROUND = (*_GRAPH, *_GRAPH, *_GRAPH, LOAD)
+_TURNS = (*_ROUND, ESTIMATE, *_ROUND, *_ROUND, *_ROUND)
+"""Kinds in turn; a load takes longer than the others, and an estimate a hundred times as long."""
+_EARLIER = [
+    [kind.name for kind in _TURNS[:place]].count(_TURNS[place].name) for place in range(len(_TURNS))
+]
 
 
-def seeded(seed: str, index: int) -> Random:
-    """The chance of one draw, the same whatever was drawn before."""
-    return Random(f"{seed} {index}")
+def of_kind(kind: str, seed: str, turn: int) -> Draw:
+    """The draw of this number among those of a kind, the same whatever was drawn before."""
+    return KINDS[kind].draw(chance(kind, seed, turn))
 
 
-def draw(seed: str, index: int) -> Draw:
-    """The draw of this number, of each kind in turn."""
-    return _TURNS[index % len(_TURNS)].draw(seeded(seed, index))
+def turn_of(index: int) -> tuple[str, int]:
+    """The kind of a draw, each in turn, and its number among draws of that kind."""
+    rounds, place = divmod(index, len(_TURNS))
+    kind = _TURNS[place].name
+    each = sum(other.name == kind for other in _TURNS)
+    return kind, rounds * each + _EARLIER[place]

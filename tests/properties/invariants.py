@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import agreement_invariants
+import estimate_invariants
 import fit_invariants
 import load_invariants
 import price_invariants
@@ -13,4 +14,5 @@ from property_harness import Invariant
 ALL: tuple[Invariant, ...] = (
     *serving_invariants.INVARIANTS, *fit_invariants.INVARIANTS, *training_invariants.INVARIANTS,
     *price_invariants.INVARIANTS, *agreement_invariants.INVARIANTS, *load_invariants.INVARIANTS,
+    *estimate_invariants.INVARIANTS,
 )  # fmt: skip

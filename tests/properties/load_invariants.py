@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from property_harness import Answers, Bug, Draw, Invariant, Violation
 
-from assay.planner.questions import LoadPrediction, predict_load
+from assay.catalog import engines
+from assay.planner.evaluation import PROMPT_BUDGET, engine_constants
+from assay.planner.questions import LoadPrediction, predict_load, predict_step
 from assay.planner.serving_load import PredictedLoad
 
 IDLE = 1e-6
 LATENCIES = ("first_token", "output_token", "token_gap", "end_to_end")
 LEVELS = ("p50", "p90", "p99")
+AGREE = 0.03
+SERVER = engines.find("vllm", "open_loop").values
+BUDGET = int(engine_constants("vllm").given[PROMPT_BUDGET])
 ROUNDING = 0.05
 """Distributions are points: percentiles move by a little in steps."""
 
@@ -139,6 +145,37 @@ def held(draw: Draw, answers: Answers) -> Violation | None:
     return None
 
 
+def lone_request(draw: Draw, answers: Answers) -> Violation | None:
+    """An idle server takes as long for a request as `predict` says of its steps, one by one."""
+    row = _row(draw, answers, IDLE)
+    if row is None:
+        return None
+    model, gpu = (draw.entries[group] for group in ("models", "accelerators"))
+    prompt, output = int(draw.values["prompt"]), int(draw.values["output"])
+    tensor = int(draw.values["tensor"])
+
+    def seconds(**batch: Any) -> float:
+        steps = predict_step(model, gpu, tensor=tensor, context=prompt + output // 2, **batch)
+        return steps.graph.totals["step"].value * 1e-9
+
+    def ask() -> tuple[float, float]:
+        chunk = min(prompt, BUDGET)
+        own = seconds(sequences=0, prefill_tokens=chunk, prompt=prompt)
+        return seconds(sequences=1), own * math.ceil(prompt / chunk)
+
+    step, prefill = answers.once(
+        ("steps", tuple(draw.entries.items()), tuple(draw.values.items())), ask
+    )
+    first = SERVER["serving.request_time"] + prefill + SERVER["serving.first_iterations"] * step
+    figures = {"first_token": first, "end_to_end": first + (output - 1) * step}
+    for name, expected in figures.items():
+        value = _value(draw, answers, row, name, "mean")
+        if abs(value / expected - 1) > AGREE:
+            text = f"idle {name}: {value:.6g} s, {expected:.6g} by predict, step by step"
+            return Violation(text, "", (draw.changed({"rates": IDLE}),))
+    return None
+
+
 def goodput(draw: Draw, answers: Answers) -> Violation | None:
     """No more requests are in time than arrive."""
     for row in _answer(draw, answers).rates:
@@ -161,5 +198,6 @@ INVARIANTS = (
     Invariant("an idle server has one latency", "load", idle, _spoiled("first_token.p99", 2.0)),
     Invariant("percentiles are ordered", "load", ordered, _spoiled("first_token.p99", 0.1)),
     Invariant("latencies are in their intervals", "load", held, _spoiled("end_to_end.p50", 100.0, 1e6)),
+    Invariant("an idle server is predict, step by step", "load", lone_request, _spoiled("end_to_end.mean", 1.05)),
     Invariant("goodput is at most the arrivals", "load", goodput, _spoiled("goodput", 2.0)),
 )  # fmt: skip

@@ -24,11 +24,13 @@ from __future__ import annotations
 
 import math
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from random import Random
 from typing import Any
+
+from strata import Chance
 
 from assay.errors import AssayError, InputError
 from assay.model.language.distributions import Distribution
@@ -82,7 +84,7 @@ class Kind:
     """Draws of one sort: how they are drawn, and what each is asked with."""
 
     name: str
-    draw: Callable[[Random], Draw]
+    draw: Callable[[Chance], Draw]
     command: Callable[[Draw, str], str]
     preset: str = ""
     main: str = ""
@@ -231,8 +233,9 @@ def resolve_command(draw: Draw, what: str) -> str:
     for group, name in draw.entries.items():
         words += ["--with", f"{group}/{name}"]
     for name, value in draw.values.items():
-        unit = registry().variables[name].unit
-        words += ["--set", f"{name}={value:.12g}" + ("" if str(unit) == "1" else f" {unit}")]
+        variable = registry().variables[name]
+        text = f"{variable.shown(value):.12g} {variable.display.text}".removesuffix(" 1")
+        words += ["--set", f"{name}={text}"]
     return " ".join(shlex.quote(word) for word in words)
 
 
@@ -244,18 +247,18 @@ def violation_of(invariant: Invariant, draw: Draw, answers: Answers) -> Violatio
 
 
 def shrunk(invariant: Invariant, violation: Violation, draw: Draw, answers: Answers) -> Violation:
-    """The violation by the simplest draw that still has it."""
-    improved = True
-    while improved:
-        improved = False
-        for simpler in _simpler(draw):
-            try:
-                smaller = violation_of(invariant, simpler, answers)
-            except RefusedError:
-                continue
-            if smaller is not None:
-                draw, violation, improved = simpler, smaller, True
-                break
+    """The violation by the simplest draw that still has it, of those tried in a minute."""
+    end, place, since = time.monotonic() + 60, 0, 0
+    while since < len(candidates := _simpler(draw)) and time.monotonic() < end:
+        simpler = candidates[place % len(candidates)]
+        place, since = place + 1, since + 1
+        try:
+            smaller = violation_of(invariant, simpler, answers)
+        except RefusedError:
+            continue
+        if smaller is not None:
+            # What is before this place has been tried; all is tried again with the simpler draw.
+            draw, violation, place, since = simpler, smaller, place - 1, 0
     return violation
 
 

@@ -19,13 +19,13 @@ def by(name: str, power: float = 1.0) -> Callable[[Draw], float]:
     return lambda draw: draw.given(name) ** power if draw.has(name) else 1.0
 
 
-def _ordered(name: str, change: str, factor: float, sign: int, slack: float = SLACK) -> Check:
+def _ordered(name: str, change: str, factor: float, sign: int) -> Check:
     def check(draw: Draw, answers: Answers) -> Violation | None:
         if not draw.has(change):
             return None
         more = draw.changed({change: draw.given(change) * factor})
         before, after = answers.value(draw, name), answers.value(more, name)
-        if not sign * (after - before) < -slack * abs(before):
+        if not sign * (after - before) < -SLACK * abs(before):
             return None
         text = f"{name} went from {before:.6g} to {after:.6g} with {factor:g} times {change}"
         return Violation(text, name, (draw, more))
@@ -33,9 +33,9 @@ def _ordered(name: str, change: str, factor: float, sign: int, slack: float = SL
     return check
 
 
-def not_below(name: str, change: str, factor: float = 2.0, slack: float = SLACK) -> Check:
-    """A figure does not fall when a value of the draw grows, by more than the slack."""
-    return _ordered(name, change, factor, 1, slack)
+def not_below(name: str, change: str, factor: float = 2.0) -> Check:
+    """A figure does not fall when a value of the draw grows."""
+    return _ordered(name, change, factor, 1)
 
 
 def not_above(name: str, change: str, factor: float = 2.0) -> Check:

@@ -13,6 +13,10 @@ TIME, DURATION = "training.time_to_train", "econ.run.duration"
 TOTAL = "parallelism.memory.total"
 EXPOSED = "training.exposed_communication_time"
 PINS = "hbm.pin_rate"
+CLOCK = "kernels.device.clock_ratio"
+MOST_GPUS = 131_072
+CONVERGED = 1e-6
+"""The clock under a limit is the solution of equations, found to so many digits."""
 MEMORY = tuple(
     f"parallelism.memory.{part}"
     for part in (
@@ -104,17 +108,47 @@ def sharding(draw: Draw, answers: Answers) -> Violation | None:
 
 
 def bandwidth(draw: Draw, answers: Answers) -> Violation | None:
-    """Faster memory makes no step of unlimited power slower.
+    """Faster memory makes no step slower, at the clock of the kernels' benchmarks.
 
-    A hundredth more is possible: what overlaps with shorter kernels is exposed.
+    The clock that follows from a power limit is one for all kernels of a step. Shorter passes leave more
+    FLOPs for a second of them, so that it is lower for those that no memory holds up, too; and where the
+    power of the kernels as measured is above the limit, it goes by their mean FLOPs.
     """
-    free = draw.changed({"gpu.power.limit": 1e6})
+    free = draw.changed({CLOCK: 1.0})
     name = next(name for name in (PINS, "gpu.memory.bandwidth") if name in graph_given(draw))
     faster = free.changed({name: 1.5 * draw.given(name)})
     before, after = answers.value(free, STEP), answers.value(faster, STEP)
-    if after <= before * 1.02:
+    if after <= before * (1 + SLACK):
         return None
     return Violation(f"{STEP} rose from {before:.6g} to {after:.6g}", STEP, (free, faster))
+
+
+def strong_scaling(draw: Draw, answers: Answers) -> Violation | None:
+    """Twice the GPUs on the same batch are at most twice as fast, at the same clock.
+
+    Half of the passes of every replica are left, and nothing else gets less: the slowest of more GPUs is
+    slower, collectives have more members, and the pipeline fills as often.
+    """
+    gpus, passes = draw.given("training.gpus"), answers.value(draw, "parallelism.micro_batches")
+    if passes % 2 or gpus > MOST_GPUS / 2:
+        return None
+    fixed = draw.changed({CLOCK: 1.0})
+    more = fixed.changed({"training.gpus": 2 * gpus})
+    before, after = answers.value(fixed, STEP), answers.value(more, STEP)
+    if after >= before / 2 * (1 - SLACK):
+        return None
+    return Violation(f"{STEP} fell from {before:.6g} to {after:.6g}", STEP, (fixed, more))
+
+
+def more_power(draw: Draw, answers: Answers) -> Violation | None:
+    """A higher power limit makes no step slower."""
+    if "gpu.power.limit" not in graph_given(draw):
+        return None
+    more = draw.changed({"gpu.power.limit": 1.2 * draw.given("gpu.power.limit")})
+    before, after = answers.value(draw, STEP), answers.value(more, STEP)
+    if after <= before * (1 + CONVERGED):
+        return None
+    return Violation(f"{STEP} rose from {before:.6g} to {after:.6g}", STEP, (draw, more))
 
 
 INVARIANTS = (
@@ -146,6 +180,14 @@ INVARIANTS = (
     ),
     Invariant(
         "faster memory makes no step slower", "training", bandwidth,
-        scaled(STEP, lambda draw: graph_given(draw).get(PINS, 1e9) ** 2 / 1e20), (STEP,), every=2,
+        scaled(STEP, lambda draw: graph_given(draw).get(PINS, 1e9) ** 2 / 1e20), (STEP,),
+    ),
+    Invariant(
+        "twice the GPUs are at most twice as fast", "training", strong_scaling,
+        scaled(STEP, lambda draw: draw.given("training.gpus") ** -1.5), (STEP, "parallelism.micro_batches"),
+    ),
+    Invariant(
+        "more power makes no step slower", "training", more_power,
+        scaled(STEP, lambda draw: graph_given(draw).get("gpu.power.limit", 1.0) ** 3), (STEP,),
     ),
 )  # fmt: skip

@@ -122,6 +122,24 @@ def test_rate_and_latency_are_those_of_a_simulated_engine(
         assert ask("time_to_first_token", accelerator, **load) == pytest.approx(first, rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("clients", "prompt", "output"), [(44, 148, 1), (182, 38, 2), (18, 1958, 5)]
+)
+def test_short_answers_bring_no_more_prompts_than_there_are_clients(
+    clients: int, prompt: int, output: int
+) -> None:
+    _, _, end = simulate("h100_sxm", clients, prompt, output)
+    load = {"concurrency": float(clients), "prompt": float(prompt), "output": float(output)}
+    assert ask("end_to_end_time", "h100_sxm", **load) == pytest.approx(end, rel=0.15)
+
+
+def test_decoding_elsewhere_takes_no_room_from_prompts() -> None:
+    load = {"concurrency": 1024.0, "output": 64.0, "prompt_budget": 1024.0, "separate": 1.0}
+    short, long = (ask("own_prompt_time", **load, prompt=prompt) for prompt in (1024.0, 2048.0))
+    assert ask("prompt_room", **load, prompt=1024.0) == 1024
+    assert short < long < 3 * short
+
+
 def test_a_lone_request_waits_for_nobody_however_long_its_answer() -> None:
     short, long = (
         ask("time_to_first_token", concurrency=1.0, output=output) for output in (16.0, 4096.0)

@@ -70,6 +70,13 @@ def test_operations_of_causal_attention(
     assert found / published == pytest.approx(1 + 1 / length, rel=1e-12)
 
 
+def test_a_longer_context_is_not_read_faster_by_another_split(stack: Registry) -> None:
+    # From 129 keys on there are two splits, of which one has a whole block of 128.
+    contexts = (64, 127, 128, 129, 136, 200, 256, 257, 300, 512, 2000)
+    times = [value(stack, "decode", "time", {**DECODE, "context": n}) for n in contexts]
+    assert times == sorted(times)
+
+
 @pytest.mark.parametrize(
     ("length", "keys", "window"), [(7, 7, 0), (7, 7, 3), (4, 11, 0), (4, 11, 5), (4, 11, 9)]
 )

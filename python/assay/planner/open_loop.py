@@ -150,7 +150,7 @@ class _Running:
         requests = self.requests
         # An arrival also keeps others from leaving while its prompt runs, as if more had arrived:
         # births vary by the square of that, deaths as before.
-        load = min(requests.rate * prompt_seconds(self._chain(1)), _MOST_LOAD)
+        load = min(requests.rate * prompt_seconds(requests, self.iteration, 1), _MOST_LOAD)
         noise = (1 + (1 - load) ** -2) / 2
         logs, total = [0.0], 0.0
         while True:
@@ -190,13 +190,14 @@ class _Running:
         output_times = []
         for chain, own in zip(self.chains, seconds, strict=True):
             # Arrivals during the stay delay it by their prompts and by their tokens, and so bring
-            # further ones.
-            prompt = prompt_seconds(chain)
+            # further ones. The request itself decodes in those iterations, where no other does.
+            decoding = min(chain.decoding + 1, requests.most_running)
+            prompt = prompt_seconds(requests, self.iteration, decoding)
             load = requests.rate * (prompt + steps * self._marginal(chain.decoding))
             work = math.sqrt(requests.rate * stay) * prompt / (1 - min(load, _MOST_LOAD))
             values, shares = points.lognormal(own, work / steps)
             # No token comes sooner than an iteration without prompts takes.
-            least = self.iteration(min(chain.decoding + 1, requests.most_running), 0)
+            least = self.iteration(decoding, 0)
             tokens = np.maximum(values, min(least, own)), shares
             output_times.append(points.scaled(tokens, 1.0 / requests.emitted))
         return output_times

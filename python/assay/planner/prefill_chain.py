@@ -185,7 +185,7 @@ class PrefillChain:
         return late
 
 
-def prompt_seconds(chain: PrefillChain) -> float:
-    """What a prompt adds to the time of iterations."""
-    added = float(chain.times[1] - chain.requests.unit_iterations * chain.times[0])
-    return max(added, 0.0) * chain.requests.units
+def prompt_seconds(requests: Requests, iteration: IterationTime, decoding: int) -> float:
+    """What a prompt adds to the time of iterations that so many decode in."""
+    added = iteration(decoding, 1) - iteration(decoding, 0)
+    return max(added, 0.0) * requests.unit_iterations * requests.units

@@ -18,6 +18,10 @@ Points = tuple["Array", "Array"]
 
 _LEVELS: Final = 201
 _SUMMANDS: Final = 25
+_SOLVED_STATES: Final = 96
+"""States of a chain that is solved as linear equations: so few that no library starts threads."""
+_LONGEST_FALL: Final = 32
+"""States that a chain falls by at most, where leaving them out one by one takes less than a solver."""
 
 
 def lognormal(center: float, spread: float) -> Points:
@@ -89,12 +93,38 @@ def likely_arrivals(expected: float) -> Array:
 
 def stationary(moves: Array) -> Array:
     """The distribution that a chain keeps, by its probabilities of moves from row to column."""
-    size = len(moves)
-    system = moves.T - np.eye(size)
+    falls = len(moves) - 1 - int(np.argmax(moves[-1] > 0))
+    is_banded = len(moves) > _SOLVED_STATES and falls <= _LONGEST_FALL
+    probabilities = _eliminated(moves) if is_banded else _solved(moves)
+    probabilities /= probabilities.sum()
+    return probabilities
+
+
+def _solved(moves: Array) -> Array:
+    system = moves.T - np.eye(len(moves))
     # The rows add up to nothing: the last says that probabilities add up to one.
     system[-1] = 1.0
-    target = np.zeros(size)
+    target = np.zeros(len(moves))
     target[-1] = 1.0
     probabilities: Array = np.clip(np.linalg.solve(system, target), 0.0, None)
-    probabilities /= probabilities.sum()
+    return probabilities
+
+
+def _eliminated(moves: Array) -> Array:
+    """States are left out one by one, the last first (Grassmann, Taksar and Heyman 1985).
+
+    Nothing is subtracted, so that no digit is lost, and nothing starts threads: those of a linear-algebra
+    library wait for each other where other programs keep the cores busy.
+    """
+    through = moves.copy()
+    for last in range(len(moves) - 1, 0, -1):
+        down = through[last, :last]
+        lowest = int(np.argmax(down > 0))
+        down = down[lowest:]
+        # By way of the state that is left out, as often as it is entered.
+        through[:last, last] /= down.sum()
+        through[:last, lowest:last] += through[:last, last, None] * down
+    probabilities = np.ones(len(moves))
+    for state in range(1, len(moves)):
+        probabilities[state] = probabilities[:state] @ through[:state, state]
     return probabilities

@@ -126,7 +126,9 @@ def declare(
     )
     waves = maximum(1, ceil(tiles * parts / device.multiprocessors))
     per_key = key_time * widths / _REFERENCE_WIDTHS
-    per_tile = where(alone, single_time, tile_time) + keys / parts * per_key
+    # A split has whole blocks of keys: the longest of them takes no less than one.
+    own_keys = maximum(keys / parts, minimum(keys, _BLOCK_KEYS))
+    per_tile = where(alone, single_time, tile_time) + own_keys * per_key
     regrouped = (shape.batch > 1) & (shape.kv_heads > 1) & (group > 1)
     time = approximate(
         into,

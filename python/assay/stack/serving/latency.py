@@ -31,7 +31,9 @@ step_time = scope.declare(
     equals=_step_error * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
     reference=_CHUNKED,
 )
-iteration_time = _step_error * (loads.decode.time + loads.prompt_share * stretch)
+# With every place taken, iterations have as many more prompts as decoding requests.
+_full_share = loads.prompt_share * loads.most_decoding / loads.decoding
+full_iteration_time = _step_error * (loads.decode.time + _full_share * stretch)
 time_per_output_token = scope.declare(
     "time_per_output_token, TPOT [s/token as ms/token]: time per output token (TPOT)",
     equals=step_time / ONE_TOKEN,
@@ -101,7 +103,7 @@ capacity = scope.declare(
         memory.batch / answer_time,
         minimum(
             memory.batch / answer_time,
-            loads.decoding * d.pipeline * ONE_REQUEST * ONE_TOKEN / (d.output * iteration_time),
+            loads.most_decoding * d.pipeline * ONE_REQUEST * ONE_TOKEN / (d.output * full_iteration_time),
         ),
     ),
     reference=_BOUNDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.model import cited, maximum, minimum, where
 from assay.stack import works
-from assay.stack.serving import deployment as d, iteration, memory
+from assay.stack.serving import deployment as d, engine, iteration, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 from assay.stack.serving.load import Load
 
@@ -24,7 +24,7 @@ _places = memory.batch / (ONE_REQUEST * d.pipeline)
 steady_decoding = budget / (1 + prompt_per_output * _mixes)
 room = scope.declare(
     "prompt_room, n_o: prefill tokens that fit in an iteration with decoding requests",
-    equals=maximum(budget - minimum(_places, steady_decoding), 1),
+    equals=maximum(budget - _mixes * minimum(_places, steady_decoding), 1),
     reference=_CHUNKED,
 )
 chunks = scope.declare(
@@ -35,9 +35,22 @@ chunks = scope.declare(
 # A request holds its place for the iterations of its prompt and of every token but the first, which
 # the last of those gives.
 _stay = d.output / ONE_TOKEN - 1 + where(_mixes > 0, chunks, 1)
+most_decoding = scope.declare(
+    "most_decoding, B_m: requests that an iteration of one pipeline stage gives a token when every place is taken",
+    equals=minimum(_places * (d.output / ONE_TOKEN) / _stay, steady_decoding),
+    reference=_LITTLE,
+)
+others_share = 1 - ONE_REQUEST / memory.batch
+# Among others a request also waits, and gains no token meanwhile: half an iteration when it comes, for prompts
+# ahead of its own where they fill iterations, and until its tokens are seen.
+_filled = minimum(most_decoding * prompt_per_output / minimum(d.prompt / ONE_TOKEN, room), 1)
+_waits = 0.5 + engine.queue_factor * _filled * chunks + engine.first_iterations
+_apart = where(_mixes > 0, _waits * others_share, 0)
 decoding = scope.declare(
     "decoding, B_d: requests that an iteration of one pipeline stage gives a token",
-    equals=minimum(_places * (d.output / ONE_TOKEN) / _stay, steady_decoding),
+    equals=minimum(
+        most_decoding, d.concurrency / (ONE_REQUEST * d.pipeline) * (d.output / ONE_TOKEN) / (_stay + _apart)
+    ),
     reference=_LITTLE,
 )
 prompt_rate = scope.declare(
@@ -63,7 +76,6 @@ context = scope.declare(
 )
 
 decode = iteration.declare("decode.", "a decode iteration", Load(decoding, context, None, d.prompt))
-others_share = 1 - ONE_REQUEST / memory.batch
 others = decoding * (1 - d.separate) * others_share
 prompts = maximum(chunk * ONE_TOKEN / d.prompt, 1)
 mixed = iteration.declare("mixed.", "a mixed iteration", Load(others, context, chunk, d.prompt))
