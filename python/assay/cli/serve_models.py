@@ -158,6 +158,7 @@ def load(
                     bounded_context(engine.context_limit, max_model_len),
                     engine.model.shape.vocabulary,
                     engine.adapters,
+                    engine.settings.policy == "priority",
                 ),
                 None if sharing is None else sharing.places[request.name],
             )

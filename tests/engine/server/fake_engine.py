@@ -119,7 +119,8 @@ class FakeEngine:
         alternatives = [
             tuple((token, LOGPROB) for token in prompt[at : at + top]) for at in range(len(prompt))
         ]
-        return PromptLogprobs([None, *[LOGPROB] * (len(prompt) - 1)], alternatives)
+        count = len(prompt) - 1
+        return PromptLogprobs([None, *[LOGPROB] * count], alternatives, [None, *[1] * count])
 
     def embed(self, prompt: Sequence[int], adapter: str | None = None) -> list[float]:
         return [3.0 * len(prompt), 4.0 * len(prompt)]

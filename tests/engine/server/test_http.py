@@ -91,11 +91,11 @@ def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
 
 
 def test_unsupported_parameter_is_named(http: httpx.Client) -> None:
-    answer = http.post("/v1/completions", json={**PROMPT, "best_of": 2})
+    answer = http.post("/v1/completions", json={**PROMPT, "mm_processor_kwargs": 2})
     error = error_of(answer)
-    assert error["param"] == "best_of"
+    assert error["param"] == "mm_processor_kwargs"
     assert error["code"] == "unsupported_parameter"
-    assert error["message"] == "best_of: this server does not support it"
+    assert error["message"] == "mm_processor_kwargs: this server does not support it"
 
 
 def test_chat_without_a_template_is_refused(serving: Serving) -> None:

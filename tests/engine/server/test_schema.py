@@ -14,6 +14,8 @@ POSTS = {
     "/v1/chat/completions": EXAMPLES,
     "/v1/responses": 15,
     "/v1/embeddings": 15,
+    "/v1/rerank": 15,
+    "/v1/score": 15,
     "/tokenize": 15,
     "/detokenize": 15,
 }
@@ -22,7 +24,9 @@ POSTS = {
 LEFT_OUT = (
     *("tools", "tool_choice", "response_format", "structured_outputs", "logit_bias", "text"),
     *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "top_logprobs"),
-    *("max_completion_tokens", "chat_template_kwargs"),
+    *("max_completion_tokens", "chat_template_kwargs", "best_of", "use_beam_search", "suffix"),
+    *("length_penalty", "priority", "reasoning_effort", "min_tokens", "prompt_logprobs"),
+    "dimensions",
 )
 """Fields that are valid alone, and refused in most random combinations."""
 
@@ -77,6 +81,8 @@ def test_schema_lists_every_route(http: httpx.Client) -> None:
         "/v1/chat/completions",
         "/v1/responses",
         "/v1/embeddings",
+        "/v1/rerank",
+        "/v1/score",
         "/tokenize",
         "/detokenize",
         "/tokenizer_info",

@@ -28,6 +28,8 @@ class PromptLogprobs(NamedTuple):
     """The log-probability of each token; None for the first, before which there is nothing."""
     top: list[TopLogprobs]
     """The most likely tokens at each position, best first; none for the first."""
+    ranks: list[int | None]
+    """The place of each token among all, from 1 on; None for the first."""
 
 
 def logits(state: EngineState, tokens: list[int], adapter: int = 0) -> npt.NDArray[np.float32]:
@@ -44,15 +46,18 @@ def score(
     chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
     logprobs: list[float | None] = [None]
     top: list[TopLogprobs] = [()]
+    ranks: list[int | None] = [None]
     for first, count in _passes(state, tokens, chunk, sampled=True, adapter=adapter):
         rows = state.runner.logits(count)
         following = tokens[first + 1 : first + count + 1]
         exact = log_softmax(rows)
-        logprobs += [float(row[token]) for row, token in zip(exact, following, strict=False)]
+        for row, token in zip(exact, following, strict=False):
+            logprobs.append(float(row[token]))
+            ranks.append(1 + int((row > row[token]).sum()))
         top += (
             top_logprobs(rows, count_top)[: len(following)] if count_top else [()] * len(following)
         )
-    return PromptLogprobs(logprobs, top)
+    return PromptLogprobs(logprobs, top, ranks)
 
 
 def last_hidden_state(

@@ -43,7 +43,7 @@ class SteppedEngine(Protocol):
         prompt: Sequence[int],
         params: SamplingParams,
         request_id: str | None = None,
-        *,
+        priority: int = 0,
         adapter: str | None = None,
     ) -> str:
         """Queue a prompt; raises without side effects if it is refused."""
@@ -229,8 +229,9 @@ class EngineWorker:
         params: Sequence[SamplingParams],
         adapter: str | None = None,
         names: Sequence[str] | None = None,
+        priority: int = 0,
     ) -> Sequence[str]:
-        """Accept all of these requests or none, and return their IDs.
+        """Accept all of these requests or none, and return their IDs; a lower priority runs first.
 
         `names` are those of a process that has admitted them itself.
         """
@@ -240,7 +241,7 @@ class EngineWorker:
             names = self._admission.admit([len(prompt) for prompt in prompts], names)
             self._idle.clear()
             for request in zip(names, prompts, params, strict=True):
-                self._commands.put(partial(self._add, *request, adapter))
+                self._commands.put(partial(self._add, *request, adapter, priority))
         return names
 
     def cancel(self, names: Sequence[str]) -> None:
@@ -342,12 +343,17 @@ class EngineWorker:
             self._commands.get()()
 
     def _add(
-        self, name: str, prompt: Sequence[int], params: SamplingParams, adapter: str | None
+        self,
+        name: str,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        adapter: str | None,
+        priority: int,
     ) -> None:
         if name not in self._unfinished:
             return
         try:
-            self._engine.add_request(prompt, params, request_id=name, adapter=adapter)
+            self._engine.add_request(prompt, params, name, priority, adapter)
         except Exception as error:
             self._forget([name])
             self._sink([Failure(name, error)])

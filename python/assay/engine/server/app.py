@@ -33,6 +33,7 @@ from assay.engine.server.request_schemas import (
     EmbeddingRequest,
     TokenizeRequest,
 )
+from assay.engine.server.rerank import add_rerank_routes
 from assay.engine.server.responses_api import respond_to
 from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
 from assay.engine.server.served_model import ServedModel
@@ -238,6 +239,7 @@ def application(
         """The text of tokens."""
         return await detokenize(services.named(body.model), body)
 
+    add_rerank_routes(app, _ERROR_RESPONSES)
     if adapter_folder is not None:
         add_adapter_routes(app, adapter_folder, _ERROR_RESPONSES)
     if sleep_mode:

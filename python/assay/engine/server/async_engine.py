@@ -35,9 +35,10 @@ class AsyncEngine:
         params: Sequence[SamplingParams],
         choices_per_prompt: int = 1,
         adapter: str | None = None,
+        priority: int = 0,
     ) -> OutputStream:
         """Submit prompts to the engine, all or none; each stands there once for each choice."""
-        names = self.worker.submit(prompts, params, adapter)
+        names = self.worker.submit(prompts, params, adapter, priority=priority)
         stream = OutputStream(operation, names, self.metrics, self._release)
         self._choices.update(stream.choices)
         # A prompt counts once, however many choices it has, as in the usage of the response.

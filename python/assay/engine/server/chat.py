@@ -10,8 +10,11 @@ from starlette.responses import Response
 
 from assay.engine.server.chat_formatter import ChatFormatter
 from assay.engine.server.chat_output import ChatOutput
+from assay.engine.server.chosen_outputs import check, respond_chosen
 from assay.engine.server.errors import ApiError
+from assay.engine.server.prompt_scores import prompt_scores
 from assay.engine.server.reasoning import ReasoningSplit
+from assay.engine.server.reasoning_effort import effort_variables
 from assay.engine.server.request_schemas import ChatRequest
 from assay.engine.server.responses import respond
 from assay.engine.server.served_model import ServedModel
@@ -45,6 +48,7 @@ class PreparedChat(NamedTuple):
 
 async def chat(service: Service, body: ChatRequest, request: Request) -> Response:
     """Respond to a chat completion request."""
+    is_chosen = check(body)
     prepared = await prepare_chat(service, body)
     formatter = ChatFormatter(
         service,
@@ -53,7 +57,11 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
         shows_reasoning=body.include_reasoning is not False,
         calls_finish=prepared.plan.calls_finish,
     )
-    return await respond(service, prepared.generation, formatter, body, request)
+    prompt = prepared.generation.prompts[0]
+    scores = await prompt_scores(service, body, [prompt])
+    formatter.scores = None if scores is None else scores[0]
+    answer = respond_chosen if is_chosen else respond
+    return await answer(service, prepared.generation, formatter, body, request)
 
 
 async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
@@ -62,7 +70,11 @@ async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
     plan = tool_plan(body, service.model)
     messages = [message.for_template() for message in body.messages]
     characters = sum(len(message["content"]) for message in messages)
-    variables = {"tools": plan.tools, **(body.chat_template_kwargs or {})}
+    variables = {
+        "tools": plan.tools,
+        **effort_variables(service.model, body.reasoning_effort),
+        **(body.chat_template_kwargs or {}),
+    }
     rendered = await run_off_loop(characters, service.render, messages, variables)
     prompt = await run_off_loop(len(rendered), service.model.encode_rendered, rendered)
     constraint = structured_output_of(body) or plan.constraint

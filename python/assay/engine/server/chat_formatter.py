@@ -10,6 +10,7 @@ from typing import Any
 from assay.engine.server.chat_output import ChatOutput, Delta, message_of
 from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
 from assay.engine.server.output_delta import OutputDelta
+from assay.engine.server.prompt_scores import PromptScores
 from assay.engine.server.response_schemas import (
     ChatChoice,
     ChatChunk,
@@ -18,6 +19,7 @@ from assay.engine.server.response_schemas import (
     ChatLogprob,
     ChatLogprobs,
     ChatResponseMessage,
+    ScoredChatCompletion,
     TopLogprob,
     Usage,
 )
@@ -45,6 +47,8 @@ class ChatFormatter:
         self._outputs: dict[int, ChatOutput] = {}
         self._name = new_response_id("chatcmpl")
         self._created = int(time.time())
+        self.scores: PromptScores | None = None
+        """The scores of the prompt, where the request asks for them."""
 
     def chunks(self, index: int, delta: OutputDelta) -> Iterator[ChatChunk]:
         """The role first, then an event for each delta, then the finish reason."""
@@ -91,13 +95,16 @@ class ChatFormatter:
     def full(self, outputs: Sequence[OutputDelta], usage: Usage) -> ChatCompletion:
         """All choices and the usage."""
         choices = [self._choice(index, output) for index, output in enumerate(outputs)]
-        return ChatCompletion(
+        response = ChatCompletion(
             id=self._name,
             created=self._created,
             model=self._service.model.name,
             choices=choices,
             usage=usage,
         )
+        if self.scores is None:
+            return response
+        return ScoredChatCompletion(**dict(response), prompt_logprobs=self.scores)
 
     def _choice(self, index: int, delta: OutputDelta) -> ChatChoice:
         output = self._new_output()

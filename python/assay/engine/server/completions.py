@@ -12,13 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from assay.engine.core.probing import PromptLogprobs
+from assay.engine.server.chosen_outputs import check, respond_chosen
+from assay.engine.server.errors import ApiError
 from assay.engine.server.event_template import MARKED_INDEX, MARKED_TEXT, EventTemplate
+from assay.engine.server.fill_in_middle import fill_in_middle
 from assay.engine.server.output_delta import OutputDelta
-from assay.engine.server.request_schemas import CompletionRequest
+from assay.engine.server.prompt_scores import PromptScores, prompt_scores
+from assay.engine.server.request_schemas import CompletionRequest, Inputs
 from assay.engine.server.response_schemas import (
     Completion,
     CompletionChoice,
     CompletionLogprobs,
+    ScoredChoice,
+    ScoredCompletion,
     Usage,
 )
 from assay.engine.server.responses import respond
@@ -31,7 +37,8 @@ DEFAULT_MAX_TOKENS = 16
 
 async def complete(service: Service, body: CompletionRequest, request: Request) -> Response:
     """Respond to a completion request."""
-    prompts = await service.prompts(body.prompt)
+    is_chosen = check(body)
+    prompts = await service.prompts(_with_suffix(service, body))
     constraint = structured_output_of(body)
     await service.compile_grammar(constraint)
     generation = service.generation_request(
@@ -55,7 +62,19 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
             for choice in range(generation.choices_per_prompt):
                 number = index * generation.choices_per_prompt + choice
                 formatter.echo(number, Echo(text, prompts[index], scored))
-    return await respond(service, generation, formatter, body, request)
+    formatter.scores = await prompt_scores(service, body, prompts)
+    answer = respond_chosen if is_chosen else respond
+    return await answer(service, generation, formatter, body, request)
+
+
+def _with_suffix(service: Service, body: CompletionRequest) -> Inputs:
+    """The prompt; between a prompt and a suffix, that which asks for the middle."""
+    if not body.suffix:
+        return body.prompt
+    if not isinstance(body.prompt, str) or body.echo:
+        what = "no echo" if body.echo else "one text as the prompt"
+        raise ApiError(f"suffix: expected {what} beside it", param="suffix")
+    return fill_in_middle(service.model, body.prompt, body.suffix)
 
 
 class Echo(NamedTuple):
@@ -77,6 +96,8 @@ class CompletionFormatter:
         self._has_logprobs = has_logprobs
         self._name = new_response_id("cmpl")
         self._created = int(time.time())
+        self.scores: list[PromptScores] | None = None
+        """The scores of each prompt, where the request asks for them."""
 
     def echo(self, index: int, echo: Echo) -> None:
         """Begin a choice with its prompt."""
@@ -104,7 +125,15 @@ class CompletionFormatter:
     def full(self, outputs: Sequence[OutputDelta], usage: Usage) -> Completion:
         """All choices and the usage."""
         choices = [self._choice(index, output) for index, output in enumerate(outputs)]
-        return self._response(choices, usage)
+        response = self._response(choices, usage)
+        if self.scores is None:
+            return response
+        per_prompt = len(choices) // len(self.scores)
+        scored = [
+            ScoredChoice(**dict(choice), prompt_logprobs=self.scores[choice.index // per_prompt])
+            for choice in choices
+        ]
+        return ScoredCompletion(**{**dict(response), "choices": scored})
 
     def _response(self, choices: list[CompletionChoice], usage: Usage | None = None) -> Completion:
         return Completion(

@@ -163,7 +163,7 @@ class Workers:
     def _submit(self, given: Submission) -> None:
         worker = self._workers[given.model]
         try:
-            worker.submit(given.prompts, given.params, given.adapter, given.names)
+            worker.submit(given.prompts, given.params, given.adapter, given.names, given.priority)
         except AssayError as error:
             failures = [Failure(name, error) for name in given.names]
             self.send(Outputs(given.model, (), (), failures, worker.state))

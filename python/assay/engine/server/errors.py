@@ -13,6 +13,8 @@ from starlette.exceptions import HTTPException
 
 from assay.engine.core.admission import OverloadedError
 from assay.engine.core.worker import StoppedError
+from assay.engine.server.foreign_fields import path_hint
+from assay.engine.server.validation_messages import Problem, problem_of
 from assay.errors import AssayError, DeviceError, ModelError, OutOfMemoryError
 
 LOGGER: Final = logging.getLogger("assay.server")
@@ -99,6 +101,12 @@ def error_response(error: BaseException) -> JSONResponse:
     return JSONResponse(error_body(api_error), api_error.status, headers)
 
 
+def invalid_body(problem: Problem) -> ApiError:
+    """The error of a body that does not fit."""
+    message = f"{problem.field}: {problem.message}" if problem.field else problem.message
+    return ApiError(message, param=problem.field or None, code=problem.code)
+
+
 def install(app: FastAPI) -> None:
     """Respond to every error of the app in this shape."""
 
@@ -108,17 +116,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"] if part != "body")
-        message, code = str(first["msg"]), str(first["type"])
-        if code == "extra_forbidden":
-            message, code = "this server does not support it", "unsupported_parameter"
-        message = f"{field}: {message}" if field else message
-        return error_response(ApiError(message, param=field or None, code=code))
+        return error_response(invalid_body(problem_of(error.errors(), error.body)))
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
-        response = error_response(ApiError(str(error.detail), status=error.status_code))
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        hint = path_hint(request.url.path) if error.status_code == 404 else ""
+        response = error_response(ApiError(f"{error.detail}{hint}", status=error.status_code))
         response.headers.update(error.headers or {})
         return response
 

@@ -15,7 +15,7 @@ from assay.errors import InputError
 
 _WITH_KEY: Final = (
     *("/v1/", "/server_info", "/reset_prefix_cache"),
-    *("/tokenize", "/detokenize", "/tokenizer_info"),
+    *("/tokenize", "/detokenize", "/tokenizer_info", "/rerank", "/v2/rerank", "/score"),
 )
 """Paths that need the key, where the server has one."""
 

@@ -84,6 +84,7 @@ class FileSource:
             facts.vocabulary,
             tool_call_parser=self.tool_call_parser,
             reasoning_parser=self.reasoning_parser,
+            by_priority=facts.by_priority,
         )
 
 

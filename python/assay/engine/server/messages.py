@@ -27,6 +27,7 @@ class Submission(NamedTuple):
     prompts: Sequence[Sequence[int]]
     params: Sequence[SamplingParams]
     adapter: str | None
+    priority: int
 
 
 class Cancellation(NamedTuple):

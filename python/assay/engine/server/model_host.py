@@ -37,6 +37,8 @@ class Worker(Protocol):
         prompts: Sequence[Sequence[int]],
         params: Sequence[SamplingParams],
         adapter: str | None = None,
+        *,
+        priority: int = 0,
     ) -> Sequence[str]:
         """Accept all of these requests or none, and return their IDs."""
 

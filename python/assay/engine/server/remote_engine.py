@@ -156,12 +156,14 @@ class RemoteWorker:
         prompts: Sequence[Sequence[int]],
         params: Sequence[SamplingParams],
         adapter: str | None = None,
+        *,
+        priority: int = 0,
     ) -> Sequence[str]:
         """Accept all of these requests or none, and return their IDs."""
         if (refusal := self.state.refusal or self.state.rest) is not None:
             raise StoppedError(refusal)
         names = self._admission.admit([len(prompt) for prompt in prompts])
-        self._link.send(Submission(self._model, names, prompts, params, adapter))
+        self._link.send(Submission(self._model, names, prompts, params, adapter, priority))
         return names
 
     def cancel(self, names: Sequence[str]) -> None:

@@ -123,6 +123,11 @@ class Sampling(Strict):
     repetition_penalty: (
         Annotated[float, Field(gt=0, le=10, allow_inf_nan=False, strict=True)] | None
     ) = None
+    prompt_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    priority: Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)] | None = None
+    best_of: Annotated[StrictInt, Field(ge=1, le=128)] | None = None
+    use_beam_search: StrictBool | None = None
+    length_penalty: Annotated[float, Field(ge=-10, le=10, allow_inf_nan=False)] | None = None
     min_tokens: Annotated[StrictInt, Field(ge=0, lt=2**31)] | None = None
     bad_words: StopString | Annotated[list[StopString], Field(max_length=128)] | None = None
     stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
@@ -169,6 +174,7 @@ class CompletionRequest(Sampling):
     """The body of /v1/completions."""
 
     prompt: Inputs
+    suffix: Text | None = None
     max_tokens: Count | None = None
     logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     echo: StrictBool | None = None
@@ -287,6 +293,7 @@ class ChatRequest(Sampling):
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: StrictBool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
 
     # Fields of vLLM that OpenAI does not have.
     chat_template_kwargs: Annotated[dict[VariableName, Scalar], Field(max_length=32)] | None = None
@@ -299,6 +306,7 @@ class EmbeddingRequest(Strict):
     model: Text
     input: Inputs
     encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Count | None = None
     normalize: StrictBool | None = None
     user: Text | None = None
 

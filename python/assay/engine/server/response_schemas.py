@@ -95,6 +95,22 @@ class Completion(BaseModel):
     usage: Usage | None = None
 
 
+PromptScore = dict[str, dict[str, int | float | str]] | None
+"""Log-probability, rank and text of a token of a prompt and of the likeliest there, by token ID."""
+
+
+class ScoredChoice(CompletionChoice):
+    """One completion with the scores of its prompt."""
+
+    prompt_logprobs: list[PromptScore]
+
+
+class ScoredCompletion(Completion):
+    """The response of /v1/completions to a request with `prompt_logprobs`."""
+
+    choices: list[ScoredChoice]  # type: ignore[assignment]
+
+
 class TopLogprob(BaseModel):
     """A likely token at one position."""
 
@@ -159,6 +175,12 @@ class ChatCompletion(BaseModel):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+
+
+class ScoredChatCompletion(ChatCompletion):
+    """The response of /v1/chat/completions to a request with `prompt_logprobs`."""
+
+    prompt_logprobs: list[PromptScore]
 
 
 class ChatChunkChoice(BaseModel):

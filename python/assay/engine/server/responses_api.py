@@ -37,6 +37,7 @@ from assay.engine.server.streaming import (
     cancel_on_disconnect,
     named_event,
 )
+from assay.engine.server.validation_messages import problem_of
 
 
 async def respond_to(service: Service, body: ResponsesRequest, request: Request) -> Response:
@@ -169,9 +170,8 @@ def as_chat(body: ResponsesRequest) -> ChatRequest:
         return ChatRequest.model_validate(chat)
     except ValidationError as error:
         # Input without a message, say: of a conversation with reasoning only.
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ApiError(f"input: {field}: {first['msg']}", param="input") from None
+        problem = problem_of(error.errors(), chat)
+        raise ApiError(f"input: {problem.field}: {problem.message}", param="input") from None
 
 
 def _add_message(messages: list[dict[str, Any]], item: InputItem) -> None:

@@ -52,6 +52,12 @@ class ServedModel:
     """The texts of the BOS and EOS tokens, as `bos_token` and `eos_token`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
     """The sampling parameters of the checkpoint, for requests that do not give their own."""
+    by_priority: bool = False
+    """Whether the engine schedules by priority."""
+    stop_ids: frozenset[int] = frozenset()
+    """The tokens that end an output."""
+    template_variables: frozenset[str] = frozenset()
+    """What the chat template reads."""
     can_constrain: bool = False
     """Whether the engine can constrain what an output looks like."""
     adapter: str | None = None
@@ -69,6 +75,7 @@ class ModelFacts(NamedTuple):
     context_limit: int
     vocabulary: int
     adapters: Sequence[str] = ()
+    by_priority: bool = False
 
 
 def bounded_context(limit: int, max_model_len: int | None) -> int:
@@ -100,6 +107,7 @@ def served_model(
         engine.model.shape.vocabulary,
         tool_call_parser=tool_call_parser,
         reasoning_parser=reasoning_parser,
+        by_priority=engine.settings.policy == "priority",
     )
 
 
@@ -116,6 +124,7 @@ def model_of_files(
     *,
     tool_call_parser: str = AUTO,
     reasoning_parser: str = AUTO,
+    by_priority: bool = False,
 ) -> ServedModel:
     """The model of these files, under the name that clients use.
 
@@ -150,6 +159,9 @@ def model_of_files(
         chat_template=None if template is None else template.text,
         special_names=tokenizer.special_texts,
         sampling={} if is_encoder_ else files.sampling,
+        by_priority=by_priority,
+        stop_ids=tokenizer.stop_ids,
+        template_variables=frozenset() if template is None else template.variables,
         can_constrain=not is_encoder_,
         is_encoder=is_encoder_,
     )

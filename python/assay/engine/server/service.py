@@ -34,6 +34,8 @@ class GenerationRequest:
     prompt_tokens: int
     """For the usage: each prompt counts once, however many choices it has."""
     choices_per_prompt: int
+    priority: int = 0
+    """A lower one runs first, where the engine schedules by priority."""
 
 
 class Service:
@@ -62,6 +64,7 @@ class Service:
             request.params,
             request.choices_per_prompt,
             self.model.adapter,
+            request.priority,
         )
 
     async def score(self, prompt: Sequence[int], top: int) -> PromptLogprobs:
@@ -159,7 +162,20 @@ class Service:
                 )
                 params.append(replace(one, skip_special_tokens=not show_special))
         prompt_tokens = sum(map(len, prompts))
-        return GenerationRequest(operation, repeated, params, prompt_tokens, choices)
+        self._check_priority(body.priority)
+        return GenerationRequest(
+            operation, repeated, params, prompt_tokens, choices, body.priority or 0
+        )
+
+    def _check_priority(self, priority: int | None) -> None:
+        """Refuse a priority that the engine would not follow."""
+        if priority and not self.model.by_priority:
+            raise ApiError(
+                "priority: expected a server that schedules by priority: start it with "
+                "--knob policy=priority",
+                param="priority",
+                code="unsupported_parameter",
+            )
 
     def _check_bias(self, body: Sampling) -> None:
         """Refuse a bias for a token that the model does not have."""
