@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InfeasibleError, MissingInputsError
 from assay.lazy_import import np
+from assay.model.resolving.resolve import make_resolver
+from assay.model.resolving.resolver import Resolver
 from assay.scenario.named_scenario import Preset
 
 if TYPE_CHECKING:
@@ -77,10 +79,14 @@ class LayoutSearch:
         self.is_narrow = self._value("training.compute_bits") < 16
 
     def _value(self, name: str) -> float:
+        value = self._resolver.value(name)
+        return self.scenario.resolve(name).require_value() if value is None else value
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        """One for all values: constraints are judged by the tape, layout by layout."""
         scenario = self.scenario
-        return scenario.registry.resolve(
-            name, scenario.exact_inputs, scenario.variants, intervals=False
-        ).require_value()
+        return make_resolver(scenario.registry, scenario.exact_inputs, scenario.variants)
 
     def fewest(self, seconds: float) -> Chosen:
         """The smallest cluster whose fastest layout is done in time, interruptions included."""

@@ -11,10 +11,12 @@ from assay.catalog import models
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError, unknown_name
 from assay.model.inputs import assignable
+from assay.model.resolving.resolve import make_resolver
 from assay.scenario.given_values import ON_COMMAND_LINE, with_stated_forms
 from assay.scenario.includes import include
 from assay.scenario.named_scenario import Preset
 
+_FLOPS: Final = "architecture.training.flops_per_token"
 TOKENS_PER_STEP: Final = 2**22
 """Tokens of a step up to 10^23 FLOP, doubled for each factor of ten up to 16 million, as the Llama 3
 models were trained (8B with 4 million, 405B with 16 million at the end)."""
@@ -116,11 +118,9 @@ def _batch(scenario: Preset, tokens: float, method: Method, recipe: Mapping[str,
     if method.name != "pretraining":
         return float(TUNED_BATCH), "128 sequences, as Tulu 3 was fine-tuned"
     sequence = int(scenario.exact_inputs.values["architecture.sequence"])
-    resolved = scenario.registry.resolve(
-        "architecture.training.flops_per_token", scenario.exact_inputs, scenario.variants,
-        intervals=False,
-    )  # fmt: skip
-    flops = resolved.require_value() * tokens
+    resolver = make_resolver(scenario.registry, scenario.exact_inputs, scenario.variants)
+    each = resolver.value(_FLOPS)
+    flops = tokens * (scenario.resolve(_FLOPS).require_value() if each is None else each)
     doublings = min(2, max(0, math.floor(math.log10(flops)) - 23))
     size = 2**doublings * TOKENS_PER_STEP
     reason = f"about {size / 2**20:.0f} million tokens a step, by the FLOPs of the run"

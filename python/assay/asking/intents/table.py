@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from assay.asking.intents import energy, facts, gaps, latency, memory, money, training
@@ -15,13 +16,16 @@ INTENTS: Final = (
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
 
-_CUES: Final = {intent.cue: re.compile(intent.cue) for intent in INTENTS}
+
+@cache
+def _cue(expression: str) -> re.Pattern[str]:
+    """A cue, compiled where it is first looked for: most questions need few of them."""
+    return re.compile(expression)
 
 
 def has_cue(asked: Intent, text: str) -> bool:
     """Whether a text has words that ask for an intent."""
-    cue = asked.cue
-    return _CUES[cue].search(text) is not None
+    return _cue(asked.cue).search(text) is not None
 
 
 def applies(asked: Intent, reading: Reading, workload: str) -> bool:

@@ -91,7 +91,8 @@ def find_constraint_checks(
     return checks
 
 
-def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[ConstraintCheck]:
+def _bound_checks(cones: Cones, names: Collection[str], chosen: set[str]) -> list[ConstraintCheck]:
+    depends = _dependence(cones, names, chosen)
     checks = []
     for name in names:
         if not cones.needs(name):
@@ -100,17 +101,35 @@ def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[
         condition = _within_bounds(variable)
         if condition is None:
             continue
-        depends = frozenset(chosen.intersection(cones.upstream([name])))
         checks.append(
             ConstraintCheck(
                 f"bounds of {name}",
                 variable.bounds,
                 "computed value within its bounds",
                 condition,
-                depends,
+                frozenset(depends.get(name, ())),
             )
         )
     return checks
+
+
+def _dependence(cones: Cones, names: Iterable[str], chosen: set[str]) -> dict[str, set[str]]:
+    """The choices that each name depends on: from each choice once through all that need it."""
+    needed_by: dict[str, list[str]] = {}
+    for name in cones.upstream(names):
+        for needed in cones.needs(name):
+            needed_by.setdefault(needed, []).append(name)
+    depends: dict[str, set[str]] = {}
+    for choice in chosen:
+        stack, seen = [choice], {choice}
+        while stack:
+            name = stack.pop()
+            depends.setdefault(name, set()).add(choice)
+            for above in needed_by.get(name, ()):
+                if above not in seen:
+                    seen.add(above)
+                    stack.append(above)
+    return depends
 
 
 def _within_bounds(variable: Variable) -> Expression | None:
