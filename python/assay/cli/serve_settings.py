@@ -23,6 +23,7 @@ CAPTURE_SECONDS: Final = 15.0
 """Time for graphs before the first request is accepted; those left are captured when needed."""
 TUNING_SECONDS: Final = 5.0
 """Time for choosing algorithms of GEMMs, those of the largest steps first."""
+DISTINCT_TOKENS: Final = 251
 LEAST_TUNED: Final = 512
 """Tokens of a step from which on its GEMMs are worth timing: fewer are bound by reading weights."""
 MEASURED_PROMPT: Final = 8
@@ -122,7 +123,8 @@ def _tune(engine: Engine, device: Device) -> None:
         for rows in range(most * MULTIPLE, LEAST_TUNED - 1, -MULTIPLE):
             if end is not None and time.perf_counter() > end:
                 return
-            engine.generate([[1] * rows], params)
+            # Rows that differ: equal ones draw less power, and clocks stay higher than under load.
+            engine.generate([[row % DISTINCT_TOKENS for row in range(rows)]], params)
             engine.reset_prefix_cache()
             # From the first on, which compiles kernels.
             end = end or time.perf_counter() + TUNING_SECONDS

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Algorithms that are timed where a plan is tuned.
 const TUNED_CANDIDATES: usize = 8;
+const TUNING_ROUNDS: u32 = 3;
 /// How much faster than the heuristic's choice an algorithm has to be: less is within the noise, and
 /// would differ from start to start.
 const WORTHWHILE: f64 = 0.99;
@@ -83,22 +84,22 @@ impl BlasHandle {
     ) -> Result<()> {
         let mut plan =
             Plan::new(self.functions, self.handle, problem, pointers.scales, TUNED_CANDIDATES)?;
-        let mut fastest: Option<(usize, u64)> = None;
-        for index in 0..plan.candidates() {
-            let run = || plan.run_algorithm(index, self.handle, pointers, workspace, stream);
-            // The library may refuse what its heuristic proposed.
-            let Ok(elapsed_ns) = time_ns(&run) else { continue };
-            let limit = match fastest {
-                // Index 0 is the heuristic's choice.
-                Some((0, best)) => (best as f64 * WORTHWHILE) as u64,
-                Some((_, best)) => best,
-                None => u64::MAX,
-            };
-            if elapsed_ns < limit {
-                fastest = Some((index, elapsed_ns));
+        // In rounds: clocks fall as the device warms up, and must not favor those timed first. The library may
+        // refuse what its heuristic proposed.
+        let mut totals_ns = vec![Some(0u64); plan.candidates()];
+        for _ in 0..TUNING_ROUNDS {
+            for (index, total_ns) in totals_ns.iter_mut().enumerate() {
+                let run = || plan.run_algorithm(index, self.handle, pointers, workspace, stream);
+                *total_ns = total_ns.and_then(|total| Some(total + time_ns(&run).ok()?));
             }
         }
-        plan.choose(fastest.map_or(0, |(index, _)| index));
+        // Index 0 is the heuristic's choice.
+        let worthwhile_ns =
+            totals_ns[0].map_or(u64::MAX, |total| (total as f64 * WORTHWHILE) as u64);
+        let fastest =
+            (0..totals_ns.len()).filter_map(|index| Some((totals_ns[index]?, index))).min();
+        let better = fastest.filter(|&(total_ns, _)| total_ns < worthwhile_ns);
+        plan.choose(better.map_or(0, |(_, index)| index));
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.insert(*problem, Ok(Arc::new(plan)));
         self.tuned.lock().unwrap_or_else(PoisonError::into_inner).insert(*problem);

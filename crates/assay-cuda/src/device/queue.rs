@@ -10,7 +10,7 @@ use assay_runtime::trace::LaunchKind;
 /// Rows from which on the algorithm of a GEMM is worth timing: fewer are bound by reading weights.
 const TUNED_ROWS: u64 = 512;
 /// Runs of an algorithm that are timed together.
-const TIMED_GEMMS: u32 = 8;
+const TIMED_GEMMS: u32 = 5;
 /// Bytes of an element of a result at most.
 const LARGEST_ELEMENT: u64 = 4;
 
