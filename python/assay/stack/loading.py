@@ -18,6 +18,7 @@ SCOPE_MODULES = (
     "assay.stack.hbm",
     "assay.stack.gpu",
     "assay.stack.transistor",
+    "assay.stack.arithmetic",
     "assay.stack.manufacturing",
     "assay.stack.interconnect",
     "assay.stack.kernels.device",
@@ -39,6 +40,7 @@ SCOPE_MODULES = (
     "assay.stack.econ",
     "assay.stack.carbon",
     "assay.stack.lithography",
+    "assay.stack.scaling",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
 

@@ -10,6 +10,7 @@ scope = Scope("optimizer", "States of the optimizer")
 _MIXED = cited("Micikevicius et al. 2018, Mixed Precision Training", "sec. 3.1")
 _ADAM = cited("Kingma and Ba 2015, Adam: A Method for Stochastic Optimization", "algorithm 1")
 _ZERO = cited(works.ZERO, "sec. 3.1")
+_MUON = cited("Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks", "runtime analysis")
 
 
 def _size(heading: str, reference: Reference) -> Variable:
@@ -41,4 +42,9 @@ clearing_bytes = scope.declare(
     "gradient cleared",
     equals=gradient_bytes + weight_bytes,
     reference=_MIXED,
+)
+orthogonalization_steps = scope.declare(
+    "orthogonalization_steps, n_NS: Newton-Schulz iterations that make an update orthogonal; unless given, none",
+    equals=0,
+    reference=_MUON,
 )

@@ -243,9 +243,27 @@ exposed_communication_time = scope.declare(
     equals=model_error * straggling * (inner_traffic + hop_traffic + exchange_error * data_traffic + traffic.tied_time),
     reference=by_definition("communication time less overlap"),
 )
+orthogonalization_share = scope.declare(
+    "update.orthogonalization_share, s_NS [1 as %]: operations of making updates orthogonal, over those of the model",
+    equals=where(
+        optimizer.orthogonalization_steps > 0,
+        optimizer.orthogonalization_steps * shapes.hidden / (tokens_per_step / number("1 token")),
+        0,
+    ),
+    reference=cited(
+        "Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks",
+        "runtime analysis: FLOP overhead T m / B",
+    ),
+    target=True,
+)
+orthogonalization_time = scope.declare(
+    "update.orthogonalization_time, t_NS [s as ms]: time of making updates orthogonal, at the model's rate",
+    equals=orthogonalization_share * compute_time,
+    reference=by_definition("operations at the same rate"),
+)
 step_time = scope.declare(
     "step_time, t_step [s]: time of one optimizer step",
-    equals=compute_time + exposed_communication_time,
+    equals=compute_time + exposed_communication_time + orthogonalization_time,
     reference=by_definition("busy plus exposed time"),
     target=True,
 )
