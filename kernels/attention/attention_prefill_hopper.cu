@@ -21,9 +21,10 @@
 //   values (HEAD_DIM, tokens of a block, kv_heads, blocks; box 64, BOX_TOKENS, 1, 1), all with the 128-byte swizzle;
 //   block_tables (sequences x table_width, int32; null: block s holds all tokens of sequence s), query_start_loc
 //   (int32; null: `queries` rows each), seq_lens (int32; null: `tokens` each), out (rows x heads x HEAD_DIM),
-//   tile_counter (one int32, zero, and zero again at the end), queries, tokens, head_tiles (heads / HEADS_PER_TILE),
-//   head_tiles_per_kv_head, sequences, block_tokens, table_width, scale.
-//   The rows of a sequence are the last of its tokens. Rows of no sequence are not written.
+//   tile_counter (one int32, zero, and zero again at the end), rows, queries, tokens, head_tiles (heads /
+//   HEADS_PER_TILE), head_tiles_per_kv_head, sequences, block_tokens, table_width, scale.
+//   The rows of a sequence are the last of its tokens. With query_start_loc, rows of no sequence and of sequences
+//   without tokens become zeros.
 #include "tile_scheduler.cuh"
 #include "hopper.cuh"
 
@@ -52,8 +53,8 @@ DEVICE void transpose_quad(u32 (&words)[4], int t) {
 KERNEL __launch_bounds__(384, 1)
 attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
                          const __grid_constant__ TensorMap values, const int* block_tables, const int* query_start_loc,
-                         const int* seq_lens, ELEMENT* out, int* tile_counter, int queries, int tokens, int head_tiles,
-                         int head_tiles_per_kv_head, int sequences, int block_tokens, int table_width,
+                         const int* seq_lens, ELEMENT* out, int* tile_counter, int rows, int queries, int tokens,
+                         int head_tiles, int head_tiles_per_kv_head, int sequences, int block_tokens, int table_width,
                          float scale TRACE_PARAMETER) {
     TRACE_SPAN(blockDim.x - 1);
     extern __shared__ u8 dynamic[];
@@ -193,6 +194,25 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
                     stage.advance();
                 }
             }
+        } else if (warp == 2 && query_start_loc) {
+            const int row_elements = head_tiles * HEADS_PER_TILE * HEAD_DIM;
+            auto zero_rows = [&](int first, int end) {
+                for (int row = first + blockIdx.x; row < end; row += gridDim.x)
+                    for (int i = lane * 8; i < row_elements; i += 256)
+                        store16(out + i64(row) * row_elements + i, zero16());
+            };
+            zero_rows(0, query_start_loc[0]);
+            zero_rows(query_start_loc[sequences], rows);
+            for (int from = 0; from < sequences; from += 32) {
+                const int sequence = from + lane;
+                const bool is_empty = sequence < sequences && seq_lens[sequence] <= 0;
+                const int first = is_empty ? query_start_loc[sequence] : 0;
+                const int end = is_empty ? query_start_loc[sequence + 1] : 0;
+                for (u32 left = __ballot_sync(~0u, first < end); left; left &= left - 1) {
+                    const int source = __ffs(left) - 1;
+                    zero_rows(__shfl_sync(~0u, first, source), __shfl_sync(~0u, end, source));
+                }
+            }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
@@ -330,51 +350,74 @@ attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_const
             }
         };
 
-        mbarrier_wait(q_full(0), 0);
-        work = work_tiles[0];
-        if (!work.kv_tiles)
-            return;
-        reset();
-        issue_qk();
-        wgmma_wait<0>();
-        for (;;) {
-            release_keys();
-            online_softmax(0);
-            pack_probabilities();
-            for (int n = 1; n < work.kv_tiles; n++) {
-                issue_qk();
-                issue_pv();
-                wgmma_wait<1>();
-                release_keys();
-                online_softmax(n);
-                wgmma_wait<0>();
-                release_values();
-                if (rescaled)
-#pragma unroll
-                    for (int i = 0; i < HEAD_DIM / 2; i++)
-                        accumulators[i] *= rescale[i % 4 / 2];
-                pack_probabilities();
-            }
-            mbarrier_arrive(q_empty(q_stage.index));
-            q_stage.advance();
-            const WorkTile finished = work;
+        // The next tile of the CTA; it has no KV tiles where there is none.
+        auto claim = [&]() {
             mbarrier_wait(q_full(q_stage.index), q_stage.phase);
             work = work_tiles[q_stage.index];
-            if (!work.kv_tiles) {
-                work = finished;
-                break;
+        };
+        auto finish_queries = [&]() {
+            mbarrier_arrive(q_empty(q_stage.index));
+            q_stage.advance();
+        };
+        // A sequence that decodes has one query: the second warpgroup has no rows, and only releases what the first
+        // one reads.
+        auto has_rows = [&]() { return row_offset < work.queries_left * HEADS_PER_TILE; };
+        auto skip_tiles = [&]() {
+            while (work.kv_tiles && !has_rows()) {
+                for (int n = 0; n < work.kv_tiles; n++) {
+                    mbarrier_wait(full(0, key_stage.index), key_stage.phase);
+                    release_keys();
+                    mbarrier_wait(full(1, value_stage.index), value_stage.phase);
+                    release_values();
+                }
+                finish_queries();
+                claim();
             }
-            issue_pv();
-            // The next tile's first QK product runs while this tile is stored.
-            issue_qk();
-            wgmma_wait<1>();
-            release_values();
-            store_output(finished);
+        };
+        claim();
+        skip_tiles();
+        while (work.kv_tiles) {
             reset();
+            issue_qk();
             wgmma_wait<0>();
+            for (;;) {
+                release_keys();
+                online_softmax(0);
+                pack_probabilities();
+                for (int n = 1; n < work.kv_tiles; n++) {
+                    issue_qk();
+                    issue_pv();
+                    wgmma_wait<1>();
+                    release_keys();
+                    online_softmax(n);
+                    wgmma_wait<0>();
+                    release_values();
+                    if (rescaled)
+#pragma unroll
+                        for (int i = 0; i < HEAD_DIM / 2; i++)
+                            accumulators[i] *= rescale[i % 4 / 2];
+                    pack_probabilities();
+                }
+                finish_queries();
+                const WorkTile finished = work;
+                claim();
+                if (!work.kv_tiles || !has_rows()) {
+                    issue_pv();
+                    wgmma_wait<0>();
+                    release_values();
+                    store_output(finished);
+                    break;
+                }
+                issue_pv();
+                // The next tile's first QK product runs while this tile is stored.
+                issue_qk();
+                wgmma_wait<1>();
+                release_values();
+                store_output(finished);
+                reset();
+                wgmma_wait<0>();
+            }
+            skip_tiles();
         }
-        issue_pv();
-        wgmma_wait<0>();
-        store_output(work);
     }
 }

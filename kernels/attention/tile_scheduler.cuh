@@ -19,17 +19,23 @@ struct Sequences {
 // Orders tiles by query tile, sequence and head tile, longest first: query tile n is the queries of a sequence from
 // TILE_QUERIES n on. The last queries attend to the most keys, so query tiles descend; sequences of a single query
 // tile, whose context may be of any length, come before all. A warp examines 32 sequences at a time, from the last
-// match on.
+// match on; behind those of a single query tile only groups that have longer ones, which are few where most decode.
 template <int TILE_QUERIES> struct TileScheduler {
     const Sequences sequences;
     const int head_tiles;
     int query_tiles, query_tile, first_sequence = 0, tiles_before = 0;
-    int rows = 0;  // query rows of this lane's sequence; 0 where it has no keys
+    int rows = 0;         // query rows of this lane's sequence; 0 where it has no keys
+    u32 long_groups = 0;  // bit g: group g of 32 sequences, bit 31 all from there on, may have several query tiles
 
     DEVICE TileScheduler(const Sequences& sequences, int head_tiles) : sequences(sequences), head_tiles(head_tiles) {
         int max_rows = 0;
-        for (int sequence = threadIdx.x % 32; sequence < sequences.count; sequence += 32)
-            max_rows = max(max_rows, sequences.rows(sequence));
+        for (int first = 0; first < sequences.count; first += 32) {
+            const int sequence = first + threadIdx.x % 32;
+            const int own = sequence < sequences.count ? sequences.rows(sequence) : 0;
+            max_rows = max(max_rows, own);
+            if (__any_sync(~0u, own > TILE_QUERIES))
+                long_groups |= 1u << min(first / 32, 31);
+        }
         query_tile = query_tiles = ceil_divide(__reduce_max_sync(~0u, max_rows), TILE_QUERIES);
         load_rows();
     }
@@ -37,6 +43,14 @@ template <int TILE_QUERIES> struct TileScheduler {
     DEVICE void load_rows() {
         const int sequence = first_sequence + threadIdx.x % 32;
         rows = sequence < sequences.count && sequences.seq_len(sequence) > 0 ? sequences.rows(sequence) : 0;
+    }
+
+    // The first sequence of the next group, from `first` on, that this query tile may be of.
+    DEVICE int next_group(int first) const {
+        if (query_tile < query_tiles)
+            while (first < sequences.count && !(long_groups >> min(first / 32, 31) & 1))
+                first += 32;
+        return first;
     }
 
     // Indices must ascend from call to call. False where there is no such tile, nor one of a higher index.
@@ -59,15 +73,14 @@ template <int TILE_QUERIES> struct TileScheduler {
                 return true;
             }
             tiles_before += __popc(candidates);
-            if (first_sequence + 32 < sequences.count) {
-                first_sequence += 32;
-                load_rows();
-            } else {
+            int next = next_group(first_sequence + 32);
+            if (next >= sequences.count) {
                 query_tile--;
-                if (first_sequence > 0) {
-                    first_sequence = 0;
-                    load_rows();
-                }
+                next = next_group(0);
+            }
+            if (next != first_sequence) {
+                first_sequence = next;
+                load_rows();
             }
         }
         return false;

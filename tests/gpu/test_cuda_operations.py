@@ -371,13 +371,21 @@ def test_rope_write_and_decode_attention_match_numpy(
         np.testing.assert_array_equal(written.to_numpy(), expected_cache.to_numpy())
 
 
+FEW = [(200, 100), (33, 1), (0, 0), (36, 36)]
+"""Tokens of each context, and how many of them are new."""
+MANY = [(1 + 37 * index % 400, 1) for index in range(300)]
+"""More tiles than an SM has at once: most decode, between prompts of several tiles."""
+MANY[70], MANY[299] = (700, 300), (90, 20)
+MANY += [(0, 0)] * 12
+
+
+@pytest.mark.parametrize("contexts", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize(("heads", "kv_heads", "head"), [(8, 2, 128), (9, 3, 64), (4, 4, 256)])
 def test_paged_attention_mixes_prefill_and_decode(
-    device: Device, heads: int, kv_heads: int, head: int
+    device: Device, heads: int, kv_heads: int, head: int, contexts: list[tuple[int, int]]
 ) -> None:
     block = 16
-    # Tokens of each context and how many of them are new; rows from 137 on are padding.
-    contexts = [(200, 100), (33, 1), (0, 0), (36, 36)]
+    # The last rows are padding.
     query_start_loc = np.cumsum([0, *(new for _, new in contexts)])
     rows = int(query_start_loc[-1]) + 5
     columns = max(-(-length // block) for length, _ in contexts)
@@ -396,7 +404,8 @@ def test_paged_attention_mixes_prefill_and_decode(
         device, "paged_attention",
         [q, keys, values, xp.asarray(tables, device=device), integers(device, query_start_loc), seq_lens,
          None, None, out],
-        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, 0, 0, 0, head**-0.5, 0.0],
+        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, max(new for _, new in contexts),
+         0, 0, 0, head**-0.5, 0.0],
     )  # fmt: skip
     result = read(out)
     assert (result[query_start_loc[-1] :] == 0).all()

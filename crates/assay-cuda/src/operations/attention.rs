@@ -76,10 +76,8 @@ pub(super) fn paged_attention(call: &Call<'_>) -> Result<()> {
     // Not the number of rows: for batch invariance a caller passes more than 1 for single rows too,
     // so that all rows take the same kernel.
     if max_query_len > 1 {
-        // The kernel does not write rows of no sequence: they are zeros.
-        call.queue.fill(out.pointer, 0, rows * heads * head_dim * 2)?;
         if sequences * blocks == 0 {
-            return Ok(());
+            return call.queue.fill(out.pointer, 0, rows * heads * head_dim * 2);
         }
         let prefill = PrefillAttention {
             q,

@@ -127,7 +127,7 @@ impl PrefillAttention {
         arguments.extend(of_cache(cache.values)?);
         arguments.extend(self.metadata_arguments());
         arguments.extend([pointer(self.out), KernelArgument::Pointer(tile_counter)]);
-        arguments.extend([int(self.queries), int(cache.block_tokens)]);
+        arguments.extend([int(self.rows), int(self.queries), int(cache.block_tokens)]);
         arguments.extend([int(head_tiles), int(head_tiles / self.kv_heads), int(self.sequences)]);
         arguments.extend([int(cache.block_tokens), int(self.table_columns())]);
         arguments.push(KernelArgument::F32(self.scale));
@@ -145,6 +145,10 @@ impl PrefillAttention {
 
     fn launch_generic(&self, call: &Call<'_>) -> Result<()> {
         let (head, cache) = (self.head_dim, &self.cache);
+        if self.metadata.is_some() {
+            // The kernel does not write rows of no sequence: they are zeros.
+            call.queue.fill(self.out.pointer, 0, self.rows * self.heads * head * 2)?;
+        }
         let shared = match head {
             ..=128 => 4 * 64 * head * 2,
             _ => (4 * 32 + 64) * head * 2,
