@@ -1,12 +1,13 @@
 """Sampling and engine options of the commands that generate text, each declared once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli.completion import complete_models
 from assay.cli.declaring import argument, option
 from assay.cli.output import show_note
-from assay.errors import InputError
+from assay.errors import InputError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from assay.engine import Encoder, Engine, SamplingParams
@@ -184,13 +185,26 @@ def load(
     files = open_model(model)
     if chat_template is not None:
         files = with_template(files, chat_template)
-    return Engine.load(
-        files,
-        chosen_device(device),
-        kv_tokens=kv_tokens,
-        adapters=None if lora is None else {ADAPTER: lora},
-        **chosen,
-    )
+    with memory_hint():
+        return Engine.load(
+            files,
+            chosen_device(device),
+            kv_tokens=kv_tokens,
+            adapters=None if lora is None else {ADAPTER: lora},
+            **chosen,
+        )
+
+
+@contextmanager
+def memory_hint() -> Iterator[None]:
+    """Say which options take less memory, where a model does not fit."""
+    try:
+        yield
+    except OutOfMemoryError as error:
+        # Where weights do not fit, the hint says how many layers to offload.
+        if "pool" in (error.hint or ""):
+            error.hint = "a smaller --kv-tokens takes less, and so does --knob weight_format=q4_0"
+        raise
 
 
 def with_template(files: "ModelFiles", path: str) -> "ModelFiles":

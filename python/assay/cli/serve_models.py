@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.cli import sampling, serve_settings
 from assay.cli.output import show_note, working
-from assay.errors import InputError, UnsupportedError
+from assay.errors import AssayError, InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from assay.engine import Encoder, Engine
@@ -31,6 +31,9 @@ class ModelRequest:
     name: str
     source: str
     share: ModelShare | None = None
+    """None for a model that has the device for itself, and for an encoder beside others."""
+    encodes: bool = False
+    """Whether it is an encoder beside other models."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,38 @@ def parse(
         raise InputError(f'MODEL: expected different names, got "{repeated[0]}" twice')
     from assay.engine.core.device_sharing import shares_of
 
-    chosen = shares_of(names, percents, guaranteed)
-    sources = [source for _, source in named]
+    encoders = {own for own, source in named if own is not None and _encodes(source)}
+    if asked := sorted(encoders & {*percents, *guaranteed}):
+        raise InputError(
+            f"--{'share' if asked[0] in percents else 'guarantee'}: expected models that generate "
+            f'text, got the encoder "{asked[0]}"',
+            "an encoder computes between the steps of the others, and has no share",
+        )
+    generating = [own for own in names if own not in encoders]
+    chosen: dict[str, ModelShare] = {}
+    if len(generating) > 1:
+        chosen = {share.name: share for share in shares_of(generating, percents, guaranteed)}
+    elif percents or guaranteed:
+        raise InputError(
+            f"--{'share' if percents else 'guarantee'}: expected several models that generate "
+            f"text, got {len(generating)}"
+        )
     return [
-        ModelRequest(model.name, source, model)
-        for model, source in zip(chosen, sources, strict=True)
+        ModelRequest(own, source, chosen.get(own), own in encoders)
+        for own, source in named
+        if own is not None
     ]
+
+
+def _encodes(source: str) -> bool:
+    from assay.engine.loading import open_model
+    from assay.engine.loading.encoder_files import is_encoder
+
+    try:
+        return is_encoder(open_model(source))
+    except AssayError:
+        # Loading it says what is wrong.
+        return False
 
 
 def load(
@@ -110,40 +139,43 @@ def load(
     from assay.runtime import device as device_named
 
     level = serve_settings.service_level(slo)
-    if level is not None and len(models) > 1:
-        raise InputError(f"--slo: expected one model, got {len(models)}", "shares bound several")
+    count = sum(not model.encodes for model in models)
+    if level is not None and count > 1:
+        raise InputError(f"--slo: expected one model, got {count}", "shares bound several")
     place = device_named(sampling.chosen_device(device))
     shares = [model.share for model in models if model.share is not None]
     sharing = DeviceSharing(place, shares) if shares else None
-    settings = _knobs_by_model(knobs, [model.name for model in models])
+    settings = _knobs_by_model(knobs, models)
     folders = _adapters_by_model(adapters, [model.name for model in models])
     for share in shares:
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
-    engines: list[Engine | Encoder] = []
+    engines: dict[str, Engine | Encoder] = {}
     lines: list[str] = []
     with ExitStack() as stack:
-        for request in models:
+        # Encoders first: what they leave of the memory is for a KV cache.
+        for request in sorted(models, key=lambda model: not model.encodes):
+            shared = sharing if request.share is not None else None
             with (
                 working(f"loading {request.source}"),
-                nullcontext() if sharing is None else sharing.loading(request.name),
+                nullcontext() if shared is None else shared.loading(request.name),
             ):
                 chosen = settings[request.name]
                 files = open_model(request.source)
                 if chat_template is not None and not is_encoder(files):
                     files = sampling.with_template(files, chat_template)
-                if sharing is None and not is_encoder(files):
+                if shared is None and not is_encoder(files):
                     planned = serve_settings.choose(request.source, place, chosen, level)
                     chosen = {**planned.knobs, **chosen}
                     lines.append(planned.line)
                 engine = _engine(request, files, place, kv_tokens, folders[request.name], chosen)
                 if isinstance(engine, Engine):
-                    if sharing is None:
+                    if shared is None:
                         lines.append(serve_settings.prepare(engine, place, kv_tokens, level))
                     else:
                         engine.warm_up()
             stack.callback(engine.close)
             sampling.show_notes(engine)
-            engines.append(engine)
+            engines[request.name] = engine
         for line in filter(None, lines):
             show_note(line)
         if sharing is not None:
@@ -160,13 +192,16 @@ def load(
                     engine.adapters,
                     engine.settings.policy == "priority",
                 ),
-                None if sharing is None else sharing.places[request.name],
+                None if sharing is None or request.share is None else sharing.places[request.name],
             )
-            for request, engine in zip(models, engines, strict=True)
+            for request in models
+            for engine in (engines[request.name],)
         ]
         # What serves them closes them from here on.
         stack.pop_all()
-    return Served(loaded, place.name, any(engine.files.synthetic for engine in engines), sharing)
+    return Served(
+        loaded, place.name, any(engine.files.synthetic for engine in engines.values()), sharing
+    )
 
 
 def _engine(
@@ -182,12 +217,11 @@ def _engine(
     from assay.engine.loading.encoder_files import is_encoder
 
     if not is_encoder(files):
-        return Engine.load(files, device, kv_tokens=kv_tokens, adapters=adapters, **settings)
-    if adapters or request.share is not None:
+        with sampling.memory_hint():
+            return Engine.load(files, device, kv_tokens=kv_tokens, adapters=adapters, **settings)
+    if adapters:
         raise UnsupportedError(
-            f'model "{request.name}": expected an encoder alone, got '
-            f"{'adapters' if adapters else 'several models on one device'}",
-            "serve it by a command of its own",
+            f'model "{request.name}": expected an encoder without adapters, got {len(adapters)}'
         )
     return Encoder.load(files, device, **settings)
 
@@ -222,19 +256,27 @@ def with_threads(knobs: Sequence[str], threads: int | None) -> list[str]:
     return [*knobs, *([] if threads is None else [f"threads={threads}"])]
 
 
-def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The knobs of each model: those for all, and those given as NAME.KNOB=VALUE."""
+def _knobs_by_model(
+    given: Sequence[str], models: Sequence[ModelRequest]
+) -> dict[str, dict[str, Any]]:
+    """The knobs of each model: those for all that it has, and those given as NAME.KNOB=VALUE."""
+    from assay.engine.core.encoder import SETTINGS
     from assay.engine.loading.user_knobs import read_knobs
 
     common: list[str] = []
-    own: dict[str, list[str]] = {name: [] for name in names}
+    own: dict[str, list[str]] = {model.name: [] for model in models}
     for text in given:
         name = text.partition("=")[0].rpartition(".")[0]
         if name in own:
             own[name].append(text[len(name) + 1 :])
         else:
             common.append(text)
-    return {name: read_knobs(common) | read_knobs(own[name]) for name in names}
+    every = read_knobs(common)
+    encoding = {name: value for name, value in every.items() if name in SETTINGS}
+    return {
+        model.name: (encoding if model.encodes else every) | read_knobs(own[model.name])
+        for model in models
+    }
 
 
 def _adapters_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
