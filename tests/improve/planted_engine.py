@@ -18,6 +18,7 @@ from assay.improve.engines.protocol import (
     EngineLostError,
     Failure,
     Followed,
+    Given,
     ProbeAnswer,
     TrialFailedError,
     Undo,
@@ -192,15 +193,16 @@ class PlantedEngine(Engine):
         jitter = self.logprob_jitter * self._random.random()
         return [self._answer(prompt, max_tokens, jitter) for prompt in prompts]
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Along its own answers without a gap; along others with that of the flipped token."""
         self._check_alive()
-        self.followed += 1
+        self.followed += len(answers)
+        return [self._along(request, str(answer)) for request, answer in answers]
+
+    def _along(self, request: PlannedRequest, answer: str) -> Followed | None:
         if not self.follows:
             return None
-        if str(answer).startswith(f"{request.prompt} {self._text_seed()} "):
+        if answer.startswith(f"{request.prompt} {self._text_seed()} "):
             return Followed((0.0,) * request.max_tokens)
         flipped = self.flips(self._settings)
         gap = 2.0 if flipped is None else flipped

@@ -46,7 +46,7 @@ def text(outcome: "Outcome", canvas: Canvas) -> Iterator[Line]:
     yield ""
     yield from facts(
         [
-            ("start with", outcome.launch_command),
+            ("start with" if outcome.kept else "it runs as", outcome.launch_command),
             ("report", str(outcome.report or "")),
             ("check it", f"assay verify-report {outcome.run.name}"),
             ("undo it", f"assay rollback {outcome.run.name}" if outcome.kept else ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import sys
@@ -101,7 +102,11 @@ def test_the_launch_command_and_the_record_are_what_configure_starts(engines):
     assert record.pid is None
     assert list(record.argv) == shlex.split(engine.launch_command(wanted))
     engine.configure({"threads": 1, "flash_attn": "on"})
-    assert engine.server.record.argv == record.argv
+    # A run adds what makes the server state its settings, and says nothing of it afterwards.
+    instrumented = [word for word in engine.server.record.argv if word not in ADAPTER.always]
+    assert instrumented == [word for word in record.argv if word not in ADAPTER.always]
+    assert set(ADAPTER.always) <= set(engine.server.record.argv)
+    assert "--log-verbosity" not in record.argv
     assert engine.settings() == wanted
 
 
@@ -242,3 +247,53 @@ def test_a_setting_of_the_command_itself_can_be_set_to_the_default(engines):
     assert engine.settings()["cache_type_k"] == "f16"
     undo()
     assert engine.settings()["cache_type_k"] == "q8_0"
+
+
+@pytest.fixture
+def somebody_elses(port):
+    """A server that somebody started by hand, with a variable and a flag of their own."""
+    argv = (sys.executable, str(SERVER), "--port", str(port), "--threads", "2")
+    environment = {**os.environ, "OF_THE_USER": "kept"}
+    record = process.ServerRecord(argv, environment, inherits=False)
+    started, child = process.start(record)
+    assert process.wait_until(lambda: process.listener(port) is not None, 20.0)
+    yield started
+    child.kill()
+    child.wait()
+
+
+def test_a_found_server_is_left_as_it_was_found(engines, somebody_elses, port):
+    """Flags, variables and working directory; an instrumented restart leaves nothing behind."""
+    before = process.identify(somebody_elses.pid)
+    variables = process.process_environment(somebody_elses.pid)
+    engine = engines(environment={"ASSAY_RUN": "1"})
+    # What a journal holds is the command of the user, without the variables: they may be secrets.
+    start = engine.record_for(engine.settings())
+    assert start.argv == before.argv
+    assert start.environment == {}
+    undo = engine.configure({"threads": 1})
+    assert "--log-verbosity" in engine.server.record.argv
+    undo()
+    engine.close()
+    now = process.identify(process.listener(port))
+    assert now.pid != before.pid
+    assert (now.argv, now.cwd) == (before.argv, before.cwd)
+    assert process.process_environment(now.pid) == variables
+
+
+def test_kept_settings_are_left_without_instrumentation(engines, somebody_elses, port):
+    engine = engines()
+    engine.configure({"threads": 1})
+    line = engine.launch_command(engine.settings())
+    engine.close()
+    now = process.identify(process.listener(port))
+    assert list(now.argv) == shlex.split(line)
+    assert "--threads" in now.argv
+    assert not {"--log-verbosity", "--metrics"} & set(now.argv)
+
+
+def test_a_found_server_that_was_never_changed_is_not_restarted(engines, somebody_elses, port):
+    engine = engines()
+    engine.measure(WORKLOAD, Window(requests=2))
+    engine.close()
+    assert process.listener(port) == somebody_elses.pid

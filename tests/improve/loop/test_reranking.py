@@ -136,8 +136,8 @@ class PaddedEngine(PlantedEngine):
 
     def knobs(self) -> Mapping[str, EngineKnob]:
         return {
-            name: EngineKnob(name, name, 1, True, 1, 64)
-            for name in ("threads", "max_batch", "graph_buckets")
+            name: EngineKnob(name, name, default, True, 1, 64)
+            for name, default in (("threads", 3), ("max_batch", 1), ("graph_buckets", 1))
         }
 
 

@@ -19,6 +19,7 @@ from assay.improve.engines.protocol import (
     EngineKnob,
     EngineLostError,
     Followed,
+    Given,
     ProbeAnswer,
     TrialFailedError,
     Undo,
@@ -216,10 +217,11 @@ class ScriptedEngine(Engine):
     def _step(self, context: int) -> model.Step:
         return model.step(context, OWN_NOISE, ("batch", "alone"))
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Led by text, as a server is."""
+        return [self._along(request, str(answer), tie) for request, answer in answers]
+
+    def _along(self, request: PlannedRequest, answer: str, tie: float) -> Followed | None:
         prompt = request.prompt
 
         def ask(text: str, tokens: int) -> list[Position]:
@@ -235,7 +237,7 @@ class ScriptedEngine(Engine):
                 context = model.after(context, step.tokens[0])
             return positions
 
-        return following.led(ask, prompt, str(answer), request.max_tokens, tie)
+        return following.led(ask, prompt, answer, request.max_tokens, tie)
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         return None

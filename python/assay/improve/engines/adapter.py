@@ -120,8 +120,10 @@ class Adapter:
     description: str
     knobs: Mapping[str, AdapterKnob]
     always: tuple[str, ...] = ()
-    """Arguments of every start: what makes the server state its settings."""
+    """Arguments of every start of a run: what makes the server state its settings. They are
+    instrumentation, of which nothing is left when the run is over."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of every start of a run, for the same."""
     health: str = "/health"
     metrics: str = ""
     start_timeout_s: float = 120.0
@@ -153,16 +155,18 @@ class Adapter:
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Knobs of the file that the installed release lacks, and why they were left out."""
 
-    def arguments(self, settings: Mapping[str, Setting]) -> list[str]:
+    def arguments(self, settings: Mapping[str, Setting], *, instrumented: bool = True) -> list[str]:
         """What {settings} of a command becomes."""
-        arguments = list(self.always)
+        arguments = list(self.always) if instrumented else []
         for name, knob in self.knobs.items():
             arguments += knob.to_arguments(settings.get(name))
         return arguments
 
-    def variables(self, settings: Mapping[str, Setting]) -> dict[str, str]:
+    def variables(
+        self, settings: Mapping[str, Setting], *, instrumented: bool = True
+    ) -> dict[str, str]:
         """Environment variables for the settings."""
-        variables = dict(self.environment)
+        variables = dict(self.environment) if instrumented else {}
         for name, value in settings.items():
             knob = self.knob(name)
             if knob.environment and value is not None:

@@ -10,14 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from assay.improve.engines.probing import Position
-from assay.improve.engines.protocol import Followed
+from assay.improve.engines.probing import Position, Prober
+from assay.improve.engines.protocol import Followed, Given
+from assay.load.workloads.workload import is_greedy
 
 REPLACEMENT: Final = "\ufffd"
 """What servers write for a token that is a part of a character: no text leads behind it."""
 
 Ask = Callable[[str, int], Sequence[Position]]
 """A text and a number of tokens to the server's greedy continuation."""
+
+
+def along(prober: Prober, model: str, given: Given, tie: float) -> Followed | None:
+    """Lead a server along an answer: token by token where it is greedy, else by one scored text."""
+    request, answer = given
+    if not isinstance(answer, str):
+        return None
+    if is_greedy(request):
+        return led(
+            lambda text, tokens: prober.positions(model, text, tokens),
+            request.prompt,
+            answer,
+            request.max_tokens,
+            tie,
+        )
+    return behind(prober.scored(model, request.prompt + answer), len(request.prompt))
 
 
 def led(ask: Ask, prompt: str, answer: str, max_tokens: int, tie: float) -> Followed | None:

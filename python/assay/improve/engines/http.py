@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from assay.improve.engines import (
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.command import CommandTemplate
 from assay.improve.engines.disturbance import DisturbanceMeter
+from assay.improve.engines.leaving import FoundServer
 from assay.improve.engines.probing import Prober
 from assay.improve.engines.process import (
     ServerRecord,
@@ -36,6 +38,7 @@ from assay.improve.engines.protocol import (
     EngineKnob,
     EngineLostError,
     Followed,
+    Given,
     ProbeAnswer,
     RestartingEngine,
     TokenPair,
@@ -46,11 +49,13 @@ from assay.improve.engines.read_back import ReadBack, given_in, read_back, state
 from assay.improve.engines.supervised import SupervisedServer, is_local
 from assay.load.client import LoadClient
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import PlannedRequest, Window, Workload, is_greedy
+from assay.load.workloads.workload import Window, Workload
 from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import MODELS, ServedModel, served_model
 from assay.openai_api.exchange import exchange, exchange_json
 
+FOLLOWED_AT_ONCE: Final = 4
+"""Answers that a server is led along at once."""
 FOLDER: Final = "{folder}"
 """In an adapter's arguments: the folder of logs and traces."""
 
@@ -94,6 +99,9 @@ class HttpEngine(Engine):
             else given_in(self.adapter, self._template.words, self._template.environment)
         )
         self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
+        self._found: FoundServer | None = None
+        """None where the server was started here."""
+        self._say = say
         self._asked: set[int] = set()
         self._stated: ReadBack | None = None
         self._stated_of: tuple[int | None, int | None] = (None, None)
@@ -168,6 +176,8 @@ class HttpEngine(Engine):
                 "--restart 'CMD {settings}'",
             )
         checked = self.adapter.check(changes)
+        if self._found is not None:
+            self._found.touched |= set(checked)
         before = self._chosen
         after = {**self._pinned(), **checked}
         if not checked:
@@ -201,25 +211,16 @@ class HttpEngine(Engine):
                 self.server.check("in the probes")
                 raise
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
-        """Lead the server along a text: greedy continuations, or one scored text where it samples."""
-        if not isinstance(answer, str):
-            return None
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
+        """Lead the server along texts: greedy continuations, or a scored text where it samples."""
         model = self._served().name
-        with self.server.watched("behind an answer"):
+        with self.server.watched("behind an answer"), ThreadPoolExecutor(FOLLOWED_AT_ONCE) as pool:
             try:
-                if is_greedy(request):
-                    return following.led(
-                        lambda text, tokens: self._prober.positions(model, text, tokens),
-                        request.prompt,
-                        answer,
-                        request.max_tokens,
-                        tie,
+                return list(
+                    pool.map(
+                        lambda given: following.along(self._prober, model, given, tie), answers
                     )
-                scored = self._prober.scored(model, request.prompt + answer)
-                return following.behind(scored, len(request.prompt))
+                )
             except ServerError:
                 self.server.check("behind an answer")
                 raise
@@ -271,16 +272,25 @@ class HttpEngine(Engine):
             return None
 
     def launch_command(self, settings: Mapping[str, Setting]) -> str:
-        """The command that starts this server with these settings."""
-        template, arguments, variables = self._command(settings)
+        """The command that starts this server with these settings, without a run's instrumentation."""
+        template, arguments, variables = self._command(settings, instrumented=False)
         return template.line(arguments, variables)
 
     def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
-        """A server with these settings that is not started yet, for a journal."""
-        template, arguments, variables = self._command(settings)
+        """A server with these settings that is not started yet, for a journal: nothing of a run in it.
+
+        With the settings that the server was found with, it is the command that it was found with.
+        """
+        record = self._record(settings, instrumented=False)
+        found = self._found
+        is_like = found is not None and found.is_like(settings, self._read().settings)
+        return found.again(record) if found is not None and is_like else record
+
+    def _record(self, settings: Mapping[str, Setting], *, instrumented: bool) -> ServerRecord:
+        template, arguments, variables = self._command(settings, instrumented=instrumented)
         return ServerRecord(
             argv=tuple(template.arguments(arguments)),
-            environment={**self.environment, **variables},
+            environment={**(self.environment if instrumented else {}), **variables},
             cwd=os.getcwd(),
             health_url=self.address.url + self.adapter.health,
             start_timeout_s=self.adapter.start_timeout_s,
@@ -289,12 +299,43 @@ class HttpEngine(Engine):
         )
 
     def close(self) -> None:
-        """Stop the server if this object brought it up; one that was found stays, as configured."""
+        """Stop the server if this object brought it up; one that was found is left without a trace.
+
+        It runs with the settings of now, and where those are the ones that it was found with, by the
+        command and the variables that it was found with.
+        """
         if self._load is not None:
             self._load.close()
             self._load = None
         if not self.server.was_found:
             self.server.stop()
+        elif self.server.started:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Start the server once more, without what the run needed of it."""
+        now = self._read().settings
+        settings = now if self.adapter.pins else self._chosen
+        wanted = self._record(settings, instrumented=False)
+        if self._found is not None and self._found.is_like(settings, now):
+            wanted = self._found.exactly(wanted)
+        running = self.server.record
+        if running is not None and (running.argv, running.environment) == (
+            wanted.argv,
+            wanted.environment,
+        ):
+            return
+        # The journal of the run is complete: this start is no part of it.
+        self.server.on_start = None
+        self._say("restarting the server without the run's instrumentation")
+        self._forget()
+        self.server.stop()
+        try:
+            self.server.start(wanted)
+        except EngineLostError:
+            # Better a server that still has the instrumentation than none.
+            self.server.start(self._record(settings, instrumented=True))
+            raise
 
     def _adapter(self, given: str | Path | Adapter | None) -> Adapter:
         words = () if self._template is None else self._template.words
@@ -310,6 +351,8 @@ class HttpEngine(Engine):
 
     def _open(self, has_settings: bool) -> None:
         if self.server.find():
+            if self._template is not None:
+                self._found = FoundServer.of(self.server.record, self._read().settings)
             if has_settings:
                 self._restart(self._chosen)
             elif self._template is not None and self.server.record is None:
@@ -329,7 +372,7 @@ class HttpEngine(Engine):
     def _restart(self, chosen: Mapping[str, Setting]) -> None:
         """Stop what runs and start the server with exactly these settings."""
         self._forget()
-        record = self.record_for(chosen)
+        record = self._record(chosen, instrumented=True)
         self.server.stop()
         self.server.start(record)
         self._chosen = dict(chosen)
@@ -445,7 +488,7 @@ class HttpEngine(Engine):
             self._notes.append(text)
 
     def _command(
-        self, settings: Mapping[str, Setting]
+        self, settings: Mapping[str, Setting], *, instrumented: bool
     ) -> tuple[CommandTemplate, list[str], dict[str, str]]:
         """The restart command, with the arguments and variables that settings become."""
         if self._template is None:
@@ -453,9 +496,10 @@ class HttpEngine(Engine):
         chosen, folder = self._explicit(self.adapter.check(settings)), str(self.folder)
         variables = {
             name: value.replace(FOLDER, folder)
-            for name, value in self.adapter.variables(chosen).items()
+            for name, value in self.adapter.variables(chosen, instrumented=instrumented).items()
         }
-        arguments = [word.replace(FOLDER, folder) for word in self.adapter.arguments(chosen)]
+        words = self.adapter.arguments(chosen, instrumented=instrumented)
+        arguments = [word.replace(FOLDER, folder) for word in words]
         return self._template, arguments, {**self._template.environment, **variables}
 
 

@@ -25,6 +25,7 @@ from assay.improve.engines.protocol import (
     EngineDescription,
     EngineKnob,
     Followed,
+    Given,
     ProbeAnswer,
     TokenPair,
     Undo,
@@ -37,6 +38,8 @@ from assay.runtime.fingerprint import machine
 
 PROBE_ALTERNATIVES: Final = 8
 """Best tokens that a probe reports at each position."""
+SCORED_ROWS: Final = 32
+"""Tokens that are scored in a pass at least."""
 _REBUILDS: Final = {
     "nothing": "",
     "graphs": "; a change captures the step's graphs again",
@@ -152,14 +155,25 @@ class OwnEngine(EngineProtocol):
             )
         return probe_answers
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
-        """Score the answer's own tokens behind the prompt, in one pass and not token by token.
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
+        """Score the answers' own tokens behind their prompts, many tokens in a pass.
 
-        A pass over many rows rounds as another batch would: what the engine then makes of its own
-        answers is part of how much it differs from itself.
+        That takes rows for all of them, whatever the batch of the settings is. Such a pass rounds as
+        another batch would: what the engine then makes of its own answers is part of how much it
+        differs from itself.
         """
+        settings = self.engine.settings
+        rows = {
+            "max_batch": max(settings.max_batch, SCORED_ROWS),
+            "token_budget": max(settings.token_budget, SCORED_ROWS),
+        }
+        undo = self.engine.configure(rows)
+        try:
+            return [self._scored(request, answer) for request, answer in answers]
+        finally:
+            undo()
+
+    def _scored(self, request: PlannedRequest, answer: str | tuple[int, ...]) -> Followed | None:
         if isinstance(answer, str) or not answer:
             return None
         prompt = self.engine.files.tokenizer.encode(request.prompt)

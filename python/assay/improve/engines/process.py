@@ -46,6 +46,9 @@ class ServerRecord:
     start_ticks: int | None = None
     """Start time in clock ticks since boot: a later process with the same pid has another."""
     boot_id: str = ""
+    inherits: bool = True
+    """Whether the variables of the process that starts it are inherited. False only for a server that
+    was found, whose own variables are all known; those are never written to a file."""
 
     def to_data(self) -> dict[str, Any]:
         """The record as JSON data."""
@@ -69,7 +72,7 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
         with log.open("ab") as output:
             process = subprocess.Popen(
                 record.argv,
-                env={**os.environ, **record.environment},
+                env={**(os.environ if record.inherits else {}), **record.environment},
                 cwd=record.cwd or None,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -103,6 +103,8 @@ class Followed:
     """Whether the engine was led to the answer's end."""
 
 
+Given = tuple[PlannedRequest, str | tuple[int, ...]]
+"""A request and an answer that was given to it."""
 TokenPair = tuple[tuple[int, ...], tuple[int, ...]]
 """Tokens of a prompt and of its answer."""
 Undo = Callable[[], None]
@@ -149,14 +151,12 @@ class Engine(Protocol):
         """Tokens of the first prompts of a workload and of their answers; none where unknown."""
         return []
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
-        """Lead the engine along an answer to a request, up to a gap above `tie`.
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
+        """Lead the engine along answers to requests, along each up to a gap above `tie`.
 
-        None where it gives no log-probabilities.
+        None for those that it gives no log-probabilities of.
         """
-        return None
+        return [None for _ in answers]
 
     def in_process(self) -> AssayEngine | None:
         """The own engine of this process, whose counters telemetry samples."""

@@ -174,7 +174,7 @@ def measure_noise(
     gates = (gate, work.gate())
     floor = floor_of(meter.blocks, requests, workload.objective.better, greedy and _equal(work))
     until = clock() + FOLLOW_SHARE * settings.budget_s
-    own_gap = largest_own_gap(engine, answers, lambda: clock() < until)
+    own_gap = largest_own_gap(engine, answers, lambda: until - clock(), clock)
     floor = replace(floor, near_tie=near_tie(own_gap or 0.0), follows=own_gap is not None)
     looks = looks_of(meter.blocks, workload.objective.better, settings.alpha)
     verdict, reason = _verdict(looks, settings, gates)

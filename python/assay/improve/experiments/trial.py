@@ -50,6 +50,8 @@ WARMUP_SHARE: Final = 0.25
 """Share of the time left that a warm-up may take."""
 SERIAL_SOAK_SHARE: Final = 0.5
 """Share of the time left that a soak between restarts may take: more pairs may have to follow."""
+LATE_FOLLOWING: Final = 0.1
+"""Share of the budget by which the last answers may be late: better than a gain that is not judged."""
 FOLLOW_SHARE: Final = 0.1
 """Share of the time left that the control is led along answers after a pair; what waits then is
 judged at the end, where there is a gain."""
@@ -232,7 +234,7 @@ class Trial:
         self._hold.treatment(
             self._next_place,
             lambda control_s: (
-                self.clock() + (1.0 + FOLLOW_SHARE) * control_s < until and not has_enough()
+                self.clock() + control_s + self._answers.follow_time_s < until and not has_enough()
             ),
         )
         self._check_settings(arms)
@@ -258,10 +260,11 @@ class Trial:
     def _follow(self, arms: Arms, *, to_the_end: bool = False) -> None:
         """Lead the control along answers that differ; one that is wrong ends the experiment."""
         if arms.now == "control":
-            until = self.clock() + (
-                math.inf if to_the_end else FOLLOW_SHARE * max(self._left(), 0.0)
-            )
-            self._answers.follow(self.engine, lambda: self.clock() < until)
+            share = 1.0 + LATE_FOLLOWING if to_the_end else FOLLOW_SHARE
+            until = self.clock() + share * max(self._left(), 0.0)
+            if to_the_end:
+                until = self.begun + share * self.settings.budget_s
+            self._answers.follow(self.engine, lambda: until - self.clock(), self.clock)
         if self._answers.wrong:
             gate = self._answers.gate(self.settings.answer_confidence)
             assert gate is not None

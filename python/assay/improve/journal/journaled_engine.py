@@ -15,6 +15,7 @@ from assay.improve.engines.protocol import (
     EngineKnob,
     EngineLostError,
     Followed,
+    Given,
     ProbeAnswer,
     TokenPair,
     TrialFailedError,
@@ -25,7 +26,7 @@ from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.undo import TRIAL_OVER, JournaledChange, composed_inverse, undone_by
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import Window, Workload
 
 OnDeath = Literal["restart", "stop"]
 MOST_ROLLBACKS: Final = 3
@@ -206,12 +207,10 @@ class JournaledEngine(Engine):
         """Tokens of the first prompts of a workload and of their answers."""
         return self.inner.answers(workload, count)
 
-    def follow(
-        self, request: PlannedRequest, answer: str | tuple[int, ...], tie: float
-    ) -> Followed | None:
-        """Lead the engine along an answer."""
+    def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
+        """Lead the engine along answers."""
         with self._calling("follow"):
-            return self.inner.follow(request, answer, tie)
+            return self.inner.follow(answers, tie)
 
     def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from assay.improve.engines.protocol import Engine
+from assay.improve.engines.protocol import Engine, Followed
 from assay.improve.experiments.outputs.bounds import changed_rate, one_in
 from assay.improve.experiments.outputs.judging import Judgment, judge
 from assay.improve.experiments.result import ComparedAnswers, DifferingAnswer, GateResult
@@ -17,7 +18,10 @@ from assay.load.workloads.measurement import Measurement, RequestRecord
 from assay.load.workloads.workload import PlannedRequest, Workload, is_greedy
 
 GATE: Final = "answers"
+AT_ONCE: Final = 16
+"""Answers that the control is led along between two looks at the clock."""
 
+Clock = Callable[[], float]
 Output = str | tuple[int, ...]
 
 
@@ -46,6 +50,8 @@ class AnswerLedger:
     known: KnownAnswers = field(default_factory=dict)
     """The control's, from earlier experiments too."""
     pending: deque[_Pending] = field(default_factory=deque)
+    follow_s: float = 0.0
+    """Seconds that the last answers took to be followed, each."""
     _is_full_length: bool = True
     """Whether the control always gave all tokens that it was asked for."""
 
@@ -80,22 +86,39 @@ class AnswerLedger:
                 self.pending.append(_Pending(request.number, record.output))
         return unknown
 
-    def follow(self, control: Engine, has_time: Callable[[], bool] = lambda: True) -> None:
+    def follow(
+        self,
+        control: Engine,
+        left_s: Callable[[], float] = lambda: math.inf,
+        clock: Clock = time.monotonic,
+    ) -> None:
         """Lead the control along the answers that wait, while there is time and none is wrong."""
-        while self.pending and self.wrong == 0 and has_time():
-            request_number, answer = self.pending.popleft()
-            request = self.workload.requests[request_number]
-            followed = control.follow(request, answer, self.tie)
-            judgment = judge(
-                followed,
-                self.tie,
-                self.correctness,
-                greedy=is_greedy(request),
-                temperature=float(request.sampling.get("temperature", 0.0)),
-            )
-            if followed is not None and judgment.kind == "near ties" and is_greedy(request):
-                judgment = self._to_its_end(request, answer, len(followed.gaps), judgment)
-            self._note(request_number, judgment)
+        while self.pending and self.wrong == 0 and left_s() > self.follow_s:
+            count = min(len(self.pending), AT_ONCE)
+            given = [self.pending.popleft() for _ in range(count)]
+            begun = clock()
+            asked = [(self.workload.requests[number], answer) for number, answer in given]
+            followed = control.follow(asked, self.tie)
+            self.follow_s = (clock() - begun) / count
+            for (request, answer), along in zip(asked, followed, strict=True):
+                self._note(request.number, self._judged(request, answer, along))
+
+    @property
+    def follow_time_s(self) -> float:
+        """Seconds that the answers that wait will take."""
+        return self.follow_s * len(self.pending)
+
+    def _judged(
+        self, request: PlannedRequest, answer: Output, followed: Followed | None
+    ) -> Judgment:
+        greedy = is_greedy(request)
+        temperature = float(request.sampling.get("temperature", 0.0))
+        judgment = judge(
+            followed, self.tie, self.correctness, greedy=greedy, temperature=temperature
+        )
+        if followed is not None and judgment.kind == "near ties" and greedy:
+            return self._to_its_end(request, answer, len(followed.gaps), judgment)
+        return judgment
 
     def _to_its_end(
         self, request: PlannedRequest, answer: Output, tokens: int, judgment: Judgment

@@ -10,6 +10,7 @@ from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.facts import workload_facts
 from assay.improve.levers.lever import SAFETY, Candidate, Lever
+from assay.improve.levers.own_defaults import own_defaults
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.state import Chosen, RunState
 from assay.improve.policy import history
@@ -150,6 +151,7 @@ def choose_candidates(state: RunState) -> None:
     ranked = _rank(
         state, known, [candidate for candidate in applicable if _allowed(state, candidate)]
     )
+    ranked = _defaults_first(state, ranked, levers)
     if state.options.dry_run:
         stop = stop or "a dry run: no setting was changed"
     state.chosen = replace(ranked, stop=stop)
@@ -211,6 +213,21 @@ def _rank(state: RunState, known: Known, allowed: list[Candidate]) -> Chosen:
     )
     state.skipped += [(candidate.lever, candidate.reason) for candidate in skipped]
     return Chosen(tuple(ranked), tuple(ranked), known, past, constraints)
+
+
+def _defaults_first(state: RunState, ranked: Chosen, levers: list[Lever]) -> Chosen:
+    """Where the engine was not found at its own defaults, those are tried before anything else."""
+    defaults = own_defaults(levers, state.engine.knobs(), state.start)
+    if defaults is None:
+        return ranked
+    if state.options.only:
+        state.notes.append("not compared with the engine's own defaults: --only leaves them out")
+        return ranked
+    if not _allowed(state, defaults):
+        return ranked
+    return replace(
+        ranked, candidates=(defaults, *ranked.candidates), ranked=(*ranked.ranked, defaults)
+    )
 
 
 def _wanted(state: RunState, levers: list[Lever]) -> list[Lever]:
