@@ -324,7 +324,7 @@ class LoadClient(Closing):
             ignores_end=self._ignores_end,
             sampling=request.sampling,
         )
-        data = json.dumps(body).encode()
+        data = json.dumps({**body, **request.fields}).encode()
         return request_bytes(self.address, "POST", self._path, self._headers, data)
 
 

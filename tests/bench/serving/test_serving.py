@@ -5,9 +5,13 @@ import sys
 import numpy as np
 import pytest
 
+from assay.bench.serving import servers
+from assay.bench.serving.adapters import write_adapters
+from assay.bench.serving.comparison import compare_servers
 from assay.bench.serving.floor import Ceilings, request_floor_s
-from assay.bench.serving.scenarios import SCENARIOS, scenarios
+from assay.bench.serving.scenarios import ADAPTERS, SCENARIOS, scenarios
 from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
+from assay.engine import Engine, SamplingParams
 from assay.engine.loading import dummy_weights, open_model
 from assay.engine.loading.dummy_checkpoint import write_checkpoint
 from assay.errors import AssayError, NoDataError
@@ -109,3 +113,50 @@ def test_a_random_checkpoint_has_the_weights_of_its_shape(monkeypatch, tmp_path)
     assert stored.tokenizer.encode(text) == list(text.encode()) == dummy.tokenizer.encode(text)
     with pytest.raises(AssayError, match='unknown shape "gpt-9"'):
         write_checkpoint(tmp_path, "gpt-9")
+
+
+def test_records_are_longer_than_their_answers_and_adapters_take_turns():
+    planned = SCENARIOS["json"].planned(3, 0, count, rate=None, at_once=4)
+    schema = planned.requests[0].fields["response_format"]["json_schema"]["schema"]
+    # The shortest record has more than 30 characters: a hundred of them never fit into 128 tokens.
+    shortest = '{"customer":"","quantity":1,"status":"open"}'
+    assert schema["minItems"] * len(shortest) > 16 * 128
+    planned = SCENARIOS["adapters"].planned(16, 0, count, rate=None, at_once=4)
+    names = [request.fields["model"] for request in planned.requests]
+    assert names == [*ADAPTERS, *ADAPTERS]
+
+
+def test_adapters_of_a_model_are_loaded_and_change_its_answers(tmp_path):
+    written = write_adapters(tmp_path / "adapters", "synthetic")
+    assert list(written) == list(ADAPTERS)
+    with Engine.load("synthetic", adapters=written) as engine:
+        assert engine.adapters == list(ADAPTERS)
+        params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=0)
+        prompt = list(range(5, 60))
+        scores = {
+            name: engine.generate([prompt], params, adapter=name)[0].logprobs[0].logprob
+            for name in (None, *ADAPTERS[:2])
+        }
+    assert len(set(scores.values())) == 3
+    vllm = rival_arguments(written)
+    assert vllm[vllm.index("--max-loras") + 1] == "8"
+    assert f"adapter-7={written['adapter-7']}" in vllm
+    with pytest.raises(
+        AssayError, match=r"llama\.cpp: expected a case that its server can be asked"
+    ):
+        rival_server("llama.cpp", "m", written)
+
+
+def rival_arguments(adapters):
+    """Arguments of vLLM, which need not be installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servers.shutil, "which", lambda name: f"/bin/{name}")
+        return rival_server("vllm", "m", adapters).arguments
+
+
+def test_a_window_without_an_answer_says_why(tmp_path):
+    # The synthetic model's context is 1,024 tokens.
+    with pytest.raises(
+        NoDataError, match=r"got none: .* requests failed: .*context is 1024 tokens"
+    ):
+        compare_servers("synthetic", "cpu", cases=["1024/128"], quick=True, logs=tmp_path)

@@ -17,11 +17,12 @@ from typing import Any, Final
 from assay import json_records, paths
 from assay.answers import Answer, Progress, silent
 from assay.bench.harness import session
+from assay.bench.serving.adapters import write_adapters
 from assay.bench.serving.floor import Ceilings, request_floor_s
 from assay.bench.serving.measuring import Point, at_rate, saturated
 from assay.bench.serving.scenarios import Scenario, scenarios
 from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
-from assay.errors import AssayError
+from assay.errors import AssayError, NoDataError
 from assay.load.workloads.texts import CountTokens
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
@@ -128,10 +129,9 @@ def compare_servers(
     chosen = scenarios(tuple(cases))
     place = Device(device)
     source, count = _source(model, rival, progress)
-    commands = [rival_server(rival, source)] if rival else []
-    commands.append(own_server(source, device))
     folder = logs or paths.scratch() / "serving"
     folder.mkdir(parents=True, exist_ok=True)
+    starts = _starts(source, device, rival, chosen, folder)
     floors, notes = _floors(source, device, chosen, is_gpu=place.capabilities.is_gpu, say=progress)
     about = session.versions(place), machine(place).to_data()
     begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -146,16 +146,31 @@ def compare_servers(
             notes=(*notes, *said),
         )  # fmt: skip
 
-    for command in commands:
+    for command, asked in starts:
         progress(f"starting {command.name}")
         with RunningServer(command, folder / f"{command.name}.log") as server:
             servers.append(_started(command, server))
-            for scenario in chosen:
+            for scenario in asked:
                 for point in _windows(server, scenario, count, points, quick, progress):
                     points.append(point)
                     if save is not None:
                         so_far().save(save)
     return so_far()
+
+
+def _starts(
+    source: str, device: str, rival: str | None, chosen: Sequence[Scenario], folder: Path
+) -> list[tuple[ServerCommand, list[Scenario]]]:
+    """Every server and what it is asked; those with adapters are started besides, after the others."""
+    starts = []
+    for uses_adapters in (False, True):
+        asked = [scenario for scenario in chosen if scenario.uses_adapters == uses_adapters]
+        if asked:
+            adapters = write_adapters(folder / "adapters", source) if uses_adapters else {}
+            if rival is not None:
+                starts.append((rival_server(rival, source, adapters), asked))
+            starts.append((own_server(source, device, adapters=adapters), asked))
+    return starts
 
 
 def _windows(
@@ -173,6 +188,8 @@ def _windows(
     progress(f"{name}: {scenario.name} saturated")
     own = saturated(server, scenario, count, requests, seed)
     yield own
+    if not own.figures.get("completed"):
+        raise NoDataError(f"{name}: expected answers of {scenario.name}, got none: {own.notes[-1]}")
     if not scenario.at_rates:
         return
     # The first server that was measured sets the rates of all.

@@ -108,7 +108,7 @@ def _reduced(
         window.load_state,
         window.errors,
         window.client_cpu_share,
-        (*notes, *_unequal(scenario, window.records)),
+        (*notes, *_unequal(scenario, window.records), *_first_error(window.records)),
     )
 
 
@@ -140,3 +140,9 @@ def _unequal(scenario: Scenario, records: Sequence[RequestRecord]) -> tuple[str,
         record.error is None and record.output_tokens != scenario.output for record in records
     )
     return (f"{short} answers have another length than {scenario.output}",) if short else ()
+
+
+def _first_error(records: Sequence[RequestRecord]) -> tuple[str, ...]:
+    """A note of the first request that failed, of however many."""
+    errors = [record.error for record in records if record.error is not None]
+    return (f"{len(errors)} requests failed: {errors[0][:200]}",) if errors else ()

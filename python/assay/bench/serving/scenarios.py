@@ -1,10 +1,10 @@
-"""What servers are asked: prompts and answers of fixed lengths, turns of chats, and a whole batch."""
+"""What servers are asked: prompts and answers of fixed lengths, turns of chats, JSON, adapters, a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from assay.errors import unknown_name
 from assay.load.workloads import arrivals
@@ -18,6 +18,23 @@ TURNS: Final = 4
 PREFIX: Final = 1000
 TURN: Final = 150
 """Tokens of the prefix that all chats share, and of a turn, which the next ones repeat."""
+ADAPTERS: Final = tuple(f"adapter-{number}" for number in range(8))
+"""Names of the LoRA adapters that requests choose from."""
+SCHEMA: Final = {
+    "type": "array",
+    "minItems": 100,
+    "items": {
+        "type": "object",
+        "properties": {
+            "customer": {"type": "string", "maxLength": 24},
+            "quantity": {"type": "integer", "minimum": 1, "maximum": 999},
+            "status": {"enum": ["open", "paid", "sent", "returned"]},
+        },
+        "required": ["customer", "quantity", "status"],
+        "additionalProperties": False,
+    },
+}
+"""Orders: text, numbers and a choice, as most extraction of records asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,8 @@ class Scenario:
     requests: int = 500
     new_prompt: int | None = None
     """Tokens of a prompt that no earlier one has, where they share some."""
+    uses_adapters: bool = False
+    """Whether the server has `ADAPTERS` beside the model: it is started anew for them."""
 
     def planned(
         self, requests: int, seed: int, count: CountTokens, *, rate: float | None, at_once: int
@@ -82,6 +101,24 @@ def _turns(requests: int, seed: int, count: CountTokens) -> Workload:
     )
 
 
+def _records(requests: int, seed: int, count: CountTokens) -> Workload:
+    """Answers that must be records under a schema, more of them than fit: all are equally long."""
+    made = _fixed(200, 128)(requests, seed, count)
+    schema = {"type": "json_schema", "json_schema": {"name": "orders", "schema": SCHEMA}}
+    return _with_fields(made, lambda _: {"response_format": schema})
+
+
+def _adapted(requests: int, seed: int, count: CountTokens) -> Workload:
+    """Every request by another of the adapters, in turn."""
+    made = _fixed(200, 128)(requests, seed, count)
+    return _with_fields(made, lambda number: {"model": ADAPTERS[number % len(ADAPTERS)]})
+
+
+def _with_fields(made: Workload, fields: Callable[[int], dict[str, Any]]) -> Workload:
+    chosen = (replace(request, fields=fields(request.number)) for request in made.requests)
+    return replace(made, requests=tuple(chosen))
+
+
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.name: scenario
     for scenario in (
@@ -90,6 +127,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario("200/500", 200, 500, _fixed(200, 500)),
         Scenario("turns", PREFIX + 5 * TURN // 2, 128, _turns, new_prompt=TURN),
         Scenario("batch", 200, 200, _fixed(200, 200), at_rates=False, requests=1000),
+        Scenario("json", 200, 128, _records),
+        Scenario("adapters", 200, 128, _adapted, uses_adapters=True),
     )
 }
 """Every scenario by name."""

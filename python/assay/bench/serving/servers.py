@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -37,25 +37,35 @@ class ServerCommand:
     """What should stand beside its results."""
 
 
-def own_server(model: str, device: str, options: Sequence[str] = ()) -> ServerCommand:
+def own_server(
+    model: str, device: str, options: Sequence[str] = (), adapters: Mapping[str, Path] | None = None
+) -> ServerCommand:
     """`assay serve` at its defaults, besides the device."""
+    loras = [f"--lora={name}={folder}" for name, folder in (adapters or {}).items()]
     arguments = (
         *(sys.executable, "-m", "assay", "serve", model, "--device", device),
-        *("--port", "{port}", "--no-access-log", *options),
+        *("--port", "{port}", "--no-access-log", *options, *loras),
     )
     return ServerCommand("assay", arguments)
 
 
-def rival_server(name: str, model: str) -> ServerCommand:
+def rival_server(
+    name: str, model: str, adapters: Mapping[str, Path] | None = None
+) -> ServerCommand:
     """A rival by its own command at its defaults: `vllm serve` or `llama-server`."""
     if name == "vllm":
-        return _vllm(model)
+        return _vllm(model, adapters or {})
     if name == "llama.cpp":
+        if adapters:
+            raise InputError(
+                "llama.cpp: expected a case that its server can be asked, got one of LoRA adapters",
+                "its requests do not choose one by name",
+            )
         return _llama_cpp(model)
     raise unknown_name("rival", name, ("vllm", "llama.cpp"))
 
 
-def _vllm(model: str) -> ServerCommand:
+def _vllm(model: str, adapters: Mapping[str, Path]) -> ServerCommand:
     beside = Path(sys.executable).parent / "vllm"
     program = str(beside) if beside.exists() else shutil.which("vllm")
     if program is None:
@@ -64,8 +74,12 @@ def _vllm(model: str) -> ServerCommand:
     if importlib.util.find_spec("flashinfer") is None:
         environment["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
         notes.append("vLLM samples by its own kernels: the host has no FlashInfer")
-    arguments = (program, "serve", model, "--port", "{port}")
-    return ServerCommand("vllm", arguments, tuple(environment.items()), tuple(notes))
+    arguments = [program, "serve", model, "--port", "{port}"]
+    if adapters:
+        # Without these it would load them one after the other.
+        arguments += ["--enable-lora", "--max-loras", str(len(adapters)), "--max-lora-rank", "16"]
+        arguments += ["--lora-modules", *(f"{name}={path}" for name, path in adapters.items())]
+    return ServerCommand("vllm", tuple(arguments), tuple(environment.items()), tuple(notes))
 
 
 def _llama_cpp(model: str) -> ServerCommand:

@@ -39,7 +39,7 @@ def write_checkpoint(folder: Path, name: str) -> None:
     weight_map: dict[str, str] = {}
     for number, part in enumerate(_shards(dummy_model(name).tensors), 1):
         file = f"model-{number:05}.safetensors"
-        _write_safetensors(folder / file, part)
+        write_safetensors(folder / file, part)
         weight_map |= dict.fromkeys((tensor.name for tensor in part), file)
     stated = {**SHAPES[name], **_STATED[SHAPES[name]["model_type"]], "torch_dtype": "bfloat16"}
     _write_json(folder / "config.json", stated)
@@ -62,7 +62,8 @@ def _shards(tensors: Mapping[str, Tensor]) -> Iterable[list[Tensor]]:
         yield part
 
 
-def _write_safetensors(path: Path, tensors: list[Tensor]) -> None:
+def write_safetensors(path: Path, tensors: list[Tensor]) -> None:
+    """Write tensors in bf16, one after the other."""
     from assay.runtime.rounding import narrow
 
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}

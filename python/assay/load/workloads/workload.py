@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 ARRIVALS: Final = ("closed", "poisson", "burst", "replay")
 """Closed loop: `concurrency` requests under way at once. The others are open loops."""
@@ -44,6 +44,8 @@ class PlannedRequest:
     """About how many tokens of the prompt other requests share."""
     sampling: Mapping[str, float | int] = field(default_factory=dict)
     """Sampling parameters besides the length; empty is greedy (temperature 0)."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the body: what an answer must look like, the name of an adapter."""
 
 
 def is_greedy(request: PlannedRequest) -> bool:
