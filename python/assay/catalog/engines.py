@@ -20,6 +20,18 @@ DEFAULT_CLIENT = "closed_loop"
 _FILE = Path(__file__).parent / "calibration" / "engines.json"
 
 
+_SPELLINGS = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm"}
+
+
+def canonical(name: str) -> str:
+    """The name that the catalog has for an engine.
+
+    >>> canonical("TensorRT-LLM")
+    'trtllm'
+    """
+    return _SPELLINGS.get(name.lower(), name)
+
+
 def names() -> list[str]:
     """Engines that have constants."""
     return sorted(_data()["engines"])

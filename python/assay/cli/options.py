@@ -156,5 +156,5 @@ SpeculativeTokens = Annotated[
     int, option("--speculative-tokens N", "Drafted tokens of a sequence.")
 ]
 Acceptance = Annotated[float | None, option("--acceptance P", "Share of drafted tokens accepted.")]
-PlannedEngine = Annotated[str, option("--engine ENGINE", "vllm or assay.")]
+PlannedEngine = Annotated[str, option("--engine ENGINE", "vllm, sglang, tensorrt-llm or assay.")]
 StepBatch = Annotated[int | None, option("--batch N", "Sequences of a decode step, if not shown.")]

@@ -197,7 +197,7 @@ def _nodes(graph: Graph, canvas: Canvas, limit: int) -> Iterator[Line]:
 
 def _heading(graph: Graph) -> Iterator[tuple[str, str]]:
     batch = graph.batch
-    graphs = "CUDA graphs" if graph.engine == "vllm" else "graphs"
+    graphs = "graphs" if graph.engine == "assay" else "CUDA graphs"
     graphs = graphs if batch["cuda_graphs"] else f"no {graphs}"
     formats = f"{batch['weight_dtype']} weights, {batch['kv_dtype']} KV cache"
     yield "model", graph.model

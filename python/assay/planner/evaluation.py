@@ -16,6 +16,7 @@ from assay.model.language.distributions import Z90
 from assay.planner import formats
 from assay.planner.own_kernels import own_constants
 from assay.planner.plan import Plan
+from assay.planner.sources import engine_collectives
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ POWER_VARIANTS: Final = {
 
 PROMPT_BUDGET: Final = "serving.prompt_budget"
 _SHARED_KEYS: Final = 1000.0
-ENGINES: Final = ("vllm", "assay")
+ENGINES: Final = ("vllm", "sglang", "trtllm", "assay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class Constants:
     given: Mapping[str, float]
     log_spreads: Mapping[str, float]
     correlations: Mapping[tuple[str, str], float]
+    borrowed: tuple[str, ...] = ()
+    """Constants of vLLM, where no published case decides the engine's own."""
 
 
 @cache
@@ -81,11 +84,13 @@ def engine_constants(engine: str) -> Constants:
     offline = engines.find(engine, "offline")
     server = offline if engine == "assay" else engines.find(engine, "inferencex")
     served = ("serving.request_time", "serving.model_error.first_token")
-    given = offline.values | {name: server.values[name] for name in served}
+    lent = {} if engine == "assay" else engines.find("vllm", "offline").values
+    given = {**lent, **offline.values, **{name: server.values[name] for name in served}}
     spreads = offline.log_standard_errors | {
         name: server.log_standard_errors.get(name, 0.0) for name in served
     }
-    return Constants(given, spreads, offline.correlations)
+    borrowed = tuple(sorted(lent.keys() - offline.values.keys()))
+    return Constants(given, spreads, offline.correlations, borrowed)
 
 
 def inputs(
@@ -100,6 +105,9 @@ def inputs(
     if batch.engine == "assay":
         own, more = own_constants(model, hardware, batch, plan)
         notes += more
+    else:
+        own = _collectives(batch, hardware)
+        notes += engine_notes(batch, hardware)
     prompt = batch.prompt or batch.prefill_tokens
     values = {
         **engine.given,
@@ -139,6 +147,27 @@ def inputs(
     return values, notes
 
 
+def _collectives(batch: BatchConfig, hardware: HardwareSpec) -> dict[str, float]:
+    """The all-reduce of another engine than vLLM, whose the hardware has."""
+    if batch.engine == "vllm" or not hardware.accelerator:
+        return {}
+    return engine_collectives(hardware.accelerator, batch.engine)
+
+
+def engine_notes(batch: BatchConfig, hardware: HardwareSpec) -> list[str]:
+    """What a prediction of SGLang or TensorRT-LLM takes from vLLM."""
+    if batch.engine in ("vllm", "assay"):
+        return []
+    names = [] if batch.cuda_graphs else list(engine_constants(batch.engine).borrowed)
+    if batch.tensor > 1 and not _collectives(batch, hardware):
+        names.append("all-reduce")
+    borrowed = f"; borrowed from vLLM: {', '.join(names)}" if names else ""
+    return [
+        f"{batch.engine}: operations as vLLM fuses them, constants fitted to published figures of "
+        f"{batch.engine}{borrowed}"
+    ]
+
+
 def mean_context(batch: BatchConfig) -> float:
     """Tokens in the cache of a sequence, mean over sequences."""
     if isinstance(batch.context, tuple):
@@ -150,9 +179,10 @@ def check(batch: BatchConfig, hardware: HardwareSpec) -> None:
     """Refuse a batch that its engine could not run on this hardware."""
     if batch.engine not in ENGINES:
         raise unknown_name("engine", batch.engine, ENGINES)
-    if batch.engine == "vllm" and not hardware.is_gpu:
+    if batch.engine != "assay" and not hardware.is_gpu:
+        name = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}[batch.engine]
         raise InputError(
-            f"{hardware.name}: expected a GPU for vLLM, got a CPU", "--engine assay runs on CPUs"
+            f"{hardware.name}: expected a GPU for {name}, got a CPU", "--engine assay runs on CPUs"
         )
     for name in ("tensor", "pipeline", "expert", "context_parallel"):
         if getattr(batch, name) < 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assay.answers import Answer, Progress, silent
 from assay.catalog.offers import unlike
 from assay.errors import InfeasibleError, InputError
-from assay.planner.evaluation import check
+from assay.planner.evaluation import check, engine_notes
 from assay.planner.fit import judge, meanings, refuse_impossible, require_fit
 from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
@@ -214,7 +214,10 @@ def predict_load(
     rows, refused = latencies(spec, hardware, shared, load, rates, progress)
     return LoadPrediction(
         spec.name, hardware.name, prompt, output, rows, refused,
-        notes=(*_format_notes(spec, dtype), *limits, *spec.notes, *hardware.notes),
+        notes=(
+            *_format_notes(spec, dtype), *limits, *engine_notes(shared, hardware), *spec.notes,
+            *hardware.notes,
+        ),
     )  # fmt: skip
 
 

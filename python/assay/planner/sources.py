@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -79,6 +80,18 @@ def hardware_spec(source: str | Path, offer: str | None = None) -> HardwareSpec:
     return from_accelerator(accelerators.find(text.removeprefix("accelerators/")))
 
 
+@cache
+def engine_collectives(accelerator: str, engine: str) -> dict[str, float]:
+    """Constants of an engine's all-reduce on an accelerator, where they were measured."""
+    from assay.catalog import accelerators, constants
+
+    system = str(accelerators.find(accelerator).facts.get("calibration") or "")
+    if not system or engine not in constants.engines(system):
+        return {}
+    own = constants.given(system, engine)
+    return {name: own[name] for name in OWN_KERNELS if name in own}
+
+
 def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
     """An accelerator of the catalog, with the fitted constants of its kernels."""
     from assay.catalog import accelerators, constants
@@ -92,8 +105,7 @@ def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
             "assay calibrate measures this machine; --gpu takes the file that it writes",
         )
     fitted = constants.find(str(entry.facts["calibration"]), accelerator=entry.name)
-    engine = "vllm" if "vllm" in constants.engines(fitted.system) else None
-    own = constants.given(fitted.system, engine)
+    own = engine_collectives(entry.name, "vllm")
     known = registry().variables
     stated = {
         name: math.log1p(value.uncertainty) / Z90
@@ -101,7 +113,7 @@ def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
         if value.uncertainty
     }
     values: dict[str, float] = {
-        **fitted.values, **{name: own[name] for name in OWN_KERNELS if name in own},
+        **fitted.values, **own,
         **entry.given, **accelerators.low_precision_rates(entry),
         # Kernel constants hold at the clock that the tables were measured at.
         "kernels.device.clock_ratio": 1.0,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.catalog import engines
+
 
 @dataclass(frozen=True, slots=True)
 class LayerSpec:
@@ -105,7 +107,7 @@ class BatchConfig:
     weight_dtype: str = "bf16"
     kv_dtype: str = "bf16"
     engine: str = "vllm"
-    """`vllm` or `assay`."""
+    """`vllm`, `sglang`, `trtllm` (or `tensorrt-llm`) or `assay`."""
     cuda_graphs: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     """Other settings of the engine, by the names it gives them."""
@@ -113,3 +115,7 @@ class BatchConfig:
     """Length of each prompt in the step; 0: `prefill_tokens` are one whole prompt."""
     acceptance: float | None = None
     """Probability that a speculated token is accepted."""
+
+    def __post_init__(self) -> None:
+        """Take an engine by any of its names."""
+        object.__setattr__(self, "engine", engines.canonical(self.engine))
