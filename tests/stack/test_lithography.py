@@ -80,11 +80,14 @@ def test_tin_of_a_gpu_and_of_a_token() -> None:
 
 def test_light_is_noisy() -> None:
     """30 mJ/cm2 / 91.84 eV = 20.4 photons/nm2; 3,446 on 13 nm by 13 nm: 1.7 %, 3.8 % of a fifth."""
-    at = {"lithography__resist__feature": "13 nm"}
+
+    def of_13_nm(target: str) -> float:
+        return value(f"lithography.resist.{target}", lithography__resist__feature="13 nm")
+
     assert value("lithography.resist.photons_by_area") / 1e18 == pytest.approx(20.4, rel=2e-3)
-    assert value("lithography.resist.photons", **at) == pytest.approx(3446, rel=2e-3)
-    assert value("lithography.resist.noise", **at) == pytest.approx(0.017, rel=0.01)
-    assert value("lithography.resist.absorbed_noise", **at) == pytest.approx(0.038, rel=0.01)
+    assert of_13_nm("photons") == pytest.approx(3446, rel=2e-3)
+    assert of_13_nm("noise") == pytest.approx(0.017, rel=0.01)
+    assert of_13_nm("absorbed_noise") == pytest.approx(0.038, rel=0.01)
 
 
 def test_photons_on_a_feature_are_poisson_distributed() -> None:
@@ -94,7 +97,7 @@ def test_photons_on_a_feature_are_poisson_distributed() -> None:
     found = stack.registry().resolve(
         "lithography.resist.arrived", {"lithography.resist.photons": 3446.0}
     )
-    low, high = poisson.ppf([0.05, 0.95], 3446)
+    low, high = (float(poisson.ppf(share, 3446)) for share in (0.05, 0.95))
     assert found.lower == pytest.approx(low, rel=3e-3)
     assert found.upper == pytest.approx(high, rel=3e-3)
 

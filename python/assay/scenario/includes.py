@@ -107,13 +107,6 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
     for part in parts:
         notes += part.notes
         variants |= part.variants
-        for name in part.variants.keys() & values.keys():
-            # An entry that chooses how a quantity is computed replaces what was stated for it.
-            stated = values.pop(name)
-            notes.append(
-                f"{name}: computed by {part.variants[name]}, as {part.path} chooses, instead of the "
-                f"{stated.text} of {origin[name]}"
-            )
         for name, value in part.values.items():
             if name in values and not _is_equal(values[name], value):
                 disagreements.append(
@@ -122,6 +115,14 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
                 )
             values[name] = value
             origin[name] = part.path
+    for part in parts:
+        # An entry that chooses how a quantity is computed replaces what others state for it.
+        for name in part.variants.keys() & values.keys():
+            if origin[name] != part.path:
+                notes.append(
+                    f"{name}: computed by {part.variants[name]}, as {part.path} chooses, instead of the "
+                    f"{values.pop(name).text} of {origin[name]}"
+                )
     correlations = {
         pair: value
         for part in parts
