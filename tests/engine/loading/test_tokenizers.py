@@ -207,3 +207,14 @@ def test_unknown_tokens_are_refused() -> None:
 
 def test_pre_tokenizers_of_the_architectures_are_known() -> None:
     assert {"gpt-2", "llama-bpe", "qwen2", "smollm", "tekken"} <= set(PRE_TOKENIZERS)
+
+
+def test_detokenizers_of_one_tokenizer_know_tokens_by_where_they_stand() -> None:
+    # The second byte of a character is a character of its own at the start of an output: none of them
+    # may remember what it was for another.
+    tokenizer = synthetic_model().tokenizer
+    texts = []
+    for data in (b"a\xc3\xa9", b"\xa9b", b"\xc3", b"\xc3\xa9\xc3\xa9", b"\xa9"):
+        detokenizer = tokenizer.detokenizer()
+        texts.append("".join(map(detokenizer.push, data)) + detokenizer.finish())
+    assert texts == ["a\u00e9", "\ufffdb", "\ufffd", "\u00e9\u00e9", "\ufffd"]

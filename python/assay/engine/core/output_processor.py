@@ -23,6 +23,11 @@ def append_token(
     reason: FinishReason | None = None
     if token in request.stop_token_ids:
         reason = "stop"
+    elif request.grammar is None and not request.text.can_stop:
+        # Most requests: only their length ends them.
+        text = request.text.push(token)
+        if len(request.tokens) >= request.max_total_tokens:
+            reason = "length"
     else:
         params, count = request.params, len(request.tokens) - request.num_prompt_tokens
         text = request.text.push(token, watched=count >= params.min_tokens)

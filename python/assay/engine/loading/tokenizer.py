@@ -63,6 +63,7 @@ class Tokenizer:
         self._added = vocabulary.added
         self._byte_of = {char: byte for byte, char in enumerate(byte_alphabet())}
         self._pieces: dict[int, bytes] = {}
+        self._whole_texts: dict[bool, dict[int, str]] = {False: {}, True: {}}
 
     @property
     def special_texts(self) -> Mapping[str, str]:
@@ -145,6 +146,10 @@ class Tokenizer:
             data = data[1:]
         return data.decode("utf-8", "replace")
 
+    def whole_texts(self, *, skip_special: bool) -> dict[int, str]:
+        """The texts of tokens that are whole characters, as detokenizers have met them so far."""
+        return self._whole_texts[skip_special]
+
     def detokenizer(self, *, skip_special: bool = True) -> Detokenizer:
         """A new detokenizer for one output."""
         return Detokenizer(self, skip_special)
@@ -171,12 +176,25 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._skip_special = skip_special
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_inside = False
+        """Whether the tokens so far end inside a character."""
+        self._whole = tokenizer.whole_texts(skip_special=skip_special)
 
     def push(self, token: int) -> str:
         """The text that this token completes; empty while a character is incomplete."""
-        if self._skip_special and self._tokenizer.is_special(token):
-            return ""
-        return self._decoder.decode(self._tokenizer.piece(token))
+        # Most tokens are whole characters: their text is looked up, for every sequence of every step.
+        if not self._is_inside and (text := self._whole.get(token)) is not None:
+            return text
+        return self._decode(token)
+
+    def _decode(self, token: int) -> str:
+        is_skipped = self._skip_special and self._tokenizer.is_special(token)
+        began_inside = self._is_inside
+        text = "" if is_skipped else self._decoder.decode(self._tokenizer.piece(token))
+        self._is_inside = bool(self._decoder.getstate()[0])
+        if not (began_inside or self._is_inside):
+            self._whole[token] = text
+        return text
 
     def finish(self) -> str:
         """The replacement character, if the tokens end inside a character."""

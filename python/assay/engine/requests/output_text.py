@@ -64,12 +64,14 @@ class StopStrings:
 class OutputText:
     """The text of a request's output; empty without a detokenizer."""
 
-    __slots__ = ("_detokenizer", "_stops")
+    __slots__ = ("_detokenizer", "_stops", "can_stop")
 
     def __init__(self, detokenizer: Detokenizer | None = None, stops: Sequence[str] = ()) -> None:
         """Start an output that ends at any of these stop strings."""
         self._detokenizer = detokenizer
         self._stops = StopStrings(stops)
+        self.can_stop = bool(stops)
+        """Whether there are stop strings."""
 
     @property
     def stopped(self) -> bool:
@@ -83,7 +85,8 @@ class OutputText:
         """
         if self._detokenizer is None:
             return ""
-        return self._stops.push(self._detokenizer.push(token), watched=watched)
+        text = self._detokenizer.push(token)
+        return self._stops.push(text, watched=watched) if self.can_stop else text
 
     def finish(self) -> str:
         """End the output; returns the text held back, without any stop string."""
