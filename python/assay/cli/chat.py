@@ -5,16 +5,19 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli import options, prompting, sampling
 from assay.cli.declaring import argument, option
 from assay.cli.generate import write_text
 from assay.cli.output import show_error, show_progress
+from assay.cli.verbosity import is_quiet
 from assay.errors import AssayError, InputError
 
 if TYPE_CHECKING:
     from assay.engine import Chunk, Engine, SamplingParams
+    from assay.engine.requests.harmony import Part
 
 RESET = "/reset"
 EXIT = "/exit"
@@ -137,6 +140,7 @@ class Conversation:
         variables: dict[str, Any] | None = None,
     ) -> None:
         from assay.bench.harness.ceilings import seconds_to_read
+        from assay.engine.requests.harmony import is_harmony
 
         self._engine = engine
         self._params = params
@@ -145,6 +149,11 @@ class Conversation:
         self._variables = variables or {}
         self._start = [{"role": "system", "content": system}] if system else []
         self._messages = list(self._start)
+        template = engine.files.chat_template
+        self._harmony = template is not None and is_harmony(template.text)
+        if self._harmony:
+            # The markers of its channels are special tokens.
+            self._params = replace(params, skip_special_tokens=False)
         self._floor = seconds_to_read(engine.device, engine.describe()["streamed_bytes"])
 
     def run(self) -> None:
@@ -165,13 +174,14 @@ class Conversation:
     def respond_to(self, message: str) -> None:
         """Respond to one message."""
         self._messages.append({"role": "user", "content": message})
-        self._messages.append({"role": "assistant", "content": self._respond()})
+        self._messages.append({"role": "assistant", **self._respond()})
 
-    def _respond(self) -> str:
+    def _respond(self) -> dict[str, str]:
         template = self._engine.files.chat_template
         assert template is not None
         rendered = template.render(self._messages, **self._variables)
         prompt = self._engine.files.tokenizer.encode(rendered, add_special=False)
+        shown = _Harmony(rendered) if self._harmony else _Plain()
         chunks: list[Chunk] = []
         token_times: list[float] = []
         # Ctrl-c ends the response; at the prompt it ends the program.
@@ -179,13 +189,14 @@ class Conversation:
             for chunk in self._engine.stream(prompt, self._params, self._adapter):
                 token_times.append(time.perf_counter())
                 chunks.append(chunk)
-                if not self._as_json:
-                    write_text(chunk.text)
-        text = "".join(chunk.text for chunk in chunks)
-        self._report(text, chunks[-1].finish_reason if chunks else None, token_times)
-        return text
+                shown.push(chunk.text, silent=self._as_json)
+        shown.finish(silent=self._as_json)
+        self._report(shown.message, chunks[-1].finish_reason if chunks else None, token_times)
+        return shown.message
 
-    def _report(self, text: str, finish_reason: str | None, token_times: list[float]) -> None:
+    def _report(
+        self, message: dict[str, str], finish_reason: str | None, token_times: list[float]
+    ) -> None:
         """Print the speed of a response, on stderr or as JSON."""
         each = (
             (token_times[-1] - token_times[0]) / (len(token_times) - 1)
@@ -196,7 +207,8 @@ class Conversation:
         share = None if each is None else self._floor / each
         if self._as_json:
             response = {
-                "text": text,
+                "text": message["content"],
+                **({"reasoning": message["thinking"]} if "thinking" in message else {}),
                 "tokens": len(token_times),
                 "finish_reason": finish_reason,
                 "tokens_per_second": rate,
@@ -207,6 +219,49 @@ class Conversation:
         write_text("\n")
         if rate is not None:
             show_progress(f"{len(token_times)} tokens, {rate:.1f} tok/s, {share:.0%} of the floor")
+
+
+class _Plain:
+    """An answer that is written as it is generated."""
+
+    def __init__(self) -> None:
+        self.message = {"content": ""}
+
+    def push(self, text: str, *, silent: bool) -> None:
+        """Write more of it, unless `silent`."""
+        self.message["content"] += text
+        if not silent:
+            write_text(text)
+
+    def finish(self, *, silent: bool) -> None:
+        """Nothing is held back."""
+
+
+class _Harmony:
+    """An answer of gpt-oss: reasoning goes to stderr, the answer to stdout."""
+
+    def __init__(self, prompt: str) -> None:
+        from assay.engine.requests.harmony import HarmonyParser
+
+        self._parser = HarmonyParser(prompt)
+        self.message = {"content": "", "thinking": ""}
+
+    def push(self, text: str, *, silent: bool) -> None:
+        """Write more of it, unless `silent`."""
+        self._write(self._parser.push(text), silent)
+
+    def finish(self, *, silent: bool) -> None:
+        """Write what was held back."""
+        self._write(self._parser.finish(), silent)
+
+    def _write(self, parts: "list[Part]", silent: bool) -> None:
+        for kind, text in parts:
+            name = "thinking" if kind == "thought" else "content"
+            self.message[name] += text
+            if not silent and name == "content":
+                write_text(text)
+            elif not silent and not is_quiet():
+                sys.stderr.write(text)
 
 
 def _lines() -> Iterator[str]:

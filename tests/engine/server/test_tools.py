@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -12,8 +13,12 @@ from running_server import running_engine
 from scripted_server import client_of, scripted
 
 from assay.engine import Engine
+from assay.engine.loading import open_model
+from assay.engine.loading.chat_template import ChatTemplate
 from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.loading.template_file import replaced_template
 from assay.engine.server.reasoning import FORMATS, ReasoningSplit
+from assay.engine.server.tools import FAMILIES, recognized
 
 PARAMETERS = {
     "type": "object",
@@ -216,3 +221,34 @@ def test_a_model_without_tools_says_so() -> None:
             pytest.raises(openai.BadRequestError, match=message),
         ):
             ask(client, tools=[NOW])
+
+
+def test_tools_can_be_tried_with_a_model_that_pull_knows(smollm2: Path, root: Path) -> None:
+    file = root / "examples" / "chat_templates" / "chatml_tools.jinja"
+    files = replaced_template(open_model(smollm2), file)
+    with running_engine(Engine.load(files)) as served, client_of(served) as client:
+        for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            answer = ask(client, tools=[WEATHER], tool_choice=choice, max_tokens=60).choices[0]
+            [call, *_] = answer.message.tool_calls
+            jsonschema_rs.validate(PARAMETERS, json.loads(call.function.arguments))
+
+
+def test_template_of_the_examples_writes_chatml(root: Path) -> None:
+    text = (root / "examples" / "chat_templates" / "chatml_tools.jinja").read_text()
+    template = ChatTemplate(text, {})
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "3"},
+    ]
+    assert template.render(messages[:1]) == (
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )
+    rendered = template.render(messages, tools=[WEATHER])
+    assert f"<tools>\n{json.dumps(WEATHER)}\n</tools>" in rendered
+    assert rendered.endswith(
+        '<|im_start|>assistant\n\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call><|im_end|>\n'
+        "<|im_start|>user\n<tool_response>\n3\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert recognized(text) is FAMILIES["hermes"]

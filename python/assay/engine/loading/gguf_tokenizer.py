@@ -24,7 +24,7 @@ _EOG_TOKENS: Final = (
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|eom_id|>", "<end_of_turn>", "<|endoftext|>"),
     *("<|end_of_text|>", "<EOT>", "_<EOT>", "</s>", "<|fim_pad|>", "<fim-pad>", "<fim_pad>"),
     *("<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
-    "<|file_sep|>",
+    *("<|file_sep|>", "<|return|>", "<|call|>"),
 )
 """Tokens at which llama.cpp ends a generation (EOG), besides those the file names."""
 
@@ -57,6 +57,9 @@ def tokenizer_from_gguf(metadata: GgufMetadata) -> Tokenizer:
         )
     known = texts.indices(" ".join(_EOG_TOKENS))
     ends = {known[text] for text in _EOG_TOKENS if text in known}
+    if "<|return|>" in known and "<|call|>" in known:
+        # gpt-oss ends each message with it, and goes on.
+        ends.discard(known.get("<|end|>", -1))
     for token in ends:
         # Some files mark them as normal tokens, which would show them in the output.
         types[token] = _CONTROL

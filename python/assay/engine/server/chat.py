@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from assay.engine.requests.harmony import call_header
 from assay.engine.server.chat_formatter import ChatFormatter
 from assay.engine.server.chat_output import ChatOutput
 from assay.engine.server.chosen_outputs import check, respond_chosen
 from assay.engine.server.errors import ApiError
 from assay.engine.server.prompt_scores import prompt_scores
-from assay.engine.server.reasoning import ReasoningSplit
+from assay.engine.server.reasoning import HARMONY, ReasoningFormat, ReasoningSplit
 from assay.engine.server.reasoning_effort import effort_variables
-from assay.engine.server.request_schemas import ChatRequest
+from assay.engine.server.request_schemas import ChatRequest, NamedTool
 from assay.engine.server.responses import respond
 from assay.engine.server.served_model import ServedModel
 from assay.engine.server.service import GenerationRequest, Service, new_response_id, run_off_loop
 from assay.engine.server.structured_outputs import structured_output_of
 from assay.engine.server.tool_choice import ToolPlan, tool_plan
+from assay.engine.server.tools.harmony_calls import HarmonyCalls
 
 _RESERVED: Final = ("messages", "tools", "add_generation_prompt")
 """Variables of chat templates that have fields of their own."""
@@ -37,10 +40,13 @@ class PreparedChat(NamedTuple):
 
     def new_output(self) -> ChatOutput:
         """The parser of one choice."""
-        format_ = self.model.reasoning
+        format_, new_parser = self.model.reasoning, self.plan.new_parser
+        if format_ is HARMONY and not self.plan.constraint:
+            # Reasoning, text and calls are one format, whether there are tools or not.
+            format_, new_parser = None, partial(HarmonyCalls, self.prompt)
         return ChatOutput(
-            None if format_ is None else ReasoningSplit(format_, self.prompt),
-            None if self.plan.new_parser is None else self.plan.new_parser(),
+            None if format_ in (None, HARMONY) else ReasoningSplit(format_, self.prompt),
+            None if new_parser is None else new_parser(),
             lambda: new_response_id("call"),
             max_calls=self.plan.max_calls,
         )
@@ -69,6 +75,8 @@ async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
     _check(body)
     plan = tool_plan(body, service.model)
     messages = [message.for_template() for message in body.messages]
+    if service.model.reasoning is HARMONY:
+        messages = [_with_thinking(message) for message in messages]
     characters = sum(len(message["content"]) for message in messages)
     variables = {
         "tools": plan.tools,
@@ -76,10 +84,12 @@ async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
         **(body.chat_template_kwargs or {}),
     }
     rendered = await run_off_loop(characters, service.render, messages, variables)
+    format_ = service.model.reasoning
+    if format_ is HARMONY and isinstance(body.tool_choice, NamedTool):
+        rendered += call_header(body.tool_choice.function.name)
     prompt = await run_off_loop(len(rendered), service.model.encode_rendered, rendered)
     constraint = structured_output_of(body) or plan.constraint
-    format_ = service.model.reasoning
-    if constraint and format_ and ReasoningSplit(format_, rendered).expects_end:
+    if constraint and format_ and _expects_answer(format_, rendered, plan):
         constraint = replace(constraint, after=format_.end)
     await service.compile_grammar(constraint)
     generation = service.generation_request(
@@ -109,6 +119,26 @@ def _check(body: ChatRequest) -> None:
             raise ApiError(f"{name} has a field of its own", param=f"chat_template_kwargs.{name}")
 
 
+def _expects_answer(format_: ReasoningFormat, rendered: str, plan: ToolPlan) -> bool:
+    """Whether a constraint holds for what comes after reasoning, and not from the start on."""
+    if format_ is HARMONY:
+        return plan.constraint is None
+    return ReasoningSplit(format_, rendered).expects_end
+
+
+def _with_thinking(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with its reasoning under the name that gpt-oss's template has for it.
+
+    That of a message that calls tools has text or reasoning, never both.
+    """
+    thought = message.get("reasoning_content")
+    if thought is None or (message.get("tool_calls") and message["content"]):
+        return message
+    return {**message, "thinking": thought}
+
+
 def _marks_reasoning_by_special_tokens(model: ServedModel) -> bool:
     format_ = model.reasoning
+    if format_ is HARMONY:
+        return True
     return format_ is not None and not model.special_tokens.isdisjoint(format_[1:])

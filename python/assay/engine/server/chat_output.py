@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.engine.server.reasoning import ReasoningSplit
-from assay.engine.server.tools.events import CallArguments, CallStart, Content, Event, ToolParser
+from assay.engine.server.tools.events import (
+    CallArguments,
+    CallStart,
+    Content,
+    Event,
+    Thought,
+    ToolParser,
+)
 
 Delta = dict[str, Any]
 """A change of the assistant's message, as OpenAI's API writes it."""
@@ -70,6 +77,8 @@ class ChatOutput:
             # The white space before calls and between them is not for the user.
             self._space = text[len(shown) :] if shown or not self.num_calls else ""
             return {"content": shown} if shown else {}
+        if isinstance(event, Thought):
+            return {"reasoning_content": event.text} if event.text else {}
         self._space = ""
         if isinstance(event, CallStart):
             self.num_calls += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from assay.engine.requests.harmony import FINAL, is_harmony
 from assay.engine.server.tools.events import held_back
 from assay.errors import unknown_name
 
@@ -21,8 +22,11 @@ FORMATS: Final[dict[str, ReasoningFormat]] = {
     "qwen3": ReasoningFormat("qwen3", *_THINK),
     "deepseek_r1": ReasoningFormat("deepseek_r1", *_THINK),
     "mistral": ReasoningFormat("mistral", "[THINK]", "[/THINK]"),
+    "openai_gptoss": ReasoningFormat("openai_gptoss", "", FINAL),
 }
-"""Formats by the names of vLLM's reasoning parsers."""
+"""Formats by the names of vLLM's reasoning parsers; the last has no markers but Harmony's channels."""
+
+HARMONY: Final = FORMATS["openai_gptoss"]
 
 
 def format_named(name: str) -> ReasoningFormat:
@@ -34,8 +38,9 @@ def format_named(name: str) -> ReasoningFormat:
 
 def recognized(template: str) -> ReasoningFormat | None:
     """The format whose end marker is in a chat template; None if there is none."""
-    found = (one for one in FORMATS.values() if one.end in template)
-    return next(found, None)
+    if is_harmony(template):
+        return HARMONY
+    return next((format_ for format_ in FORMATS.values() if format_.end in template), None)
 
 
 class ReasoningSplit:

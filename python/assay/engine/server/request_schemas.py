@@ -282,6 +282,9 @@ class NamedTool(Strict):
     function: FunctionName
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high"]
+
+
 class ChatRequest(Sampling):
     """The body of /v1/chat/completions."""
 
@@ -293,7 +296,7 @@ class ChatRequest(Sampling):
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: StrictBool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    reasoning_effort: Effort | None = None
 
     # Fields of vLLM that OpenAI does not have.
     chat_template_kwargs: Annotated[dict[VariableName, Scalar], Field(max_length=32)] | None = None

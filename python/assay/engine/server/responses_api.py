@@ -154,6 +154,7 @@ def as_chat(body: ResponsesRequest) -> ChatRequest:
         "top_p": body.top_p,
         "parallel_tool_calls": body.parallel_tool_calls,
         "tool_choice": body.tool_choice,
+        "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,
     }
     if isinstance(body.tool_choice, ToolName):
         chat["tool_choice"] = {"type": "function", "function": {"name": body.tool_choice.name}}

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, model_validator
 
 from assay.engine.server.request_schemas import (
     Count,
+    Effort,
     Function,
     JsonObjectFormat,
     Strict,
@@ -101,6 +102,13 @@ class TextOptions(Strict):
     ) = None
 
 
+class ReasoningOptions(Strict):
+    """How much the model reasons; summaries of it are not made."""
+
+    effort: Effort | None = None
+    summary: None = None
+
+
 class ResponsesRequest(Strict):
     """The body of /v1/responses."""
 
@@ -115,6 +123,7 @@ class ResponsesRequest(Strict):
     tool_choice: Literal["none", "auto", "required"] | ToolName | None = None
     parallel_tool_calls: StrictBool | None = None
     text: TextOptions | None = None
+    reasoning: ReasoningOptions | None = None
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
 

@@ -9,6 +9,7 @@ from assay.engine.server.tools.events import (
 )
 from assay.engine.server.tools.families import (
     FAMILIES as FAMILIES,
+    HARMONY as HARMONY,
     Family as Family,
     family_named as family_named,
     recognized as recognized,

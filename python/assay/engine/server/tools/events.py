@@ -11,6 +11,12 @@ class Content(NamedTuple):
     text: str
 
 
+class Thought(NamedTuple):
+    """Reasoning, of formats that have it among the calls."""
+
+    text: str
+
+
 class CallStart(NamedTuple):
     """A call of a tool begins."""
 
@@ -23,7 +29,7 @@ class CallArguments(NamedTuple):
     text: str
 
 
-Event = Content | CallStart | CallArguments
+Event = Content | Thought | CallStart | CallArguments
 
 
 class ToolParser(Protocol):

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from assay.engine.requests.harmony import CHANNEL
 from assay.engine.server.tools.events import ToolParser
+from assay.engine.server.tools.harmony_calls import HarmonyCalls
 from assay.engine.server.tools.json_calls import JsonCalls
 from assay.engine.server.tools.mistral_calls import MARKER, MistralCalls
 from assay.engine.server.tools.named_calls import NamedCalls
@@ -42,9 +44,13 @@ def _deepseek_name(header: str) -> str:
     return name or before.strip()
 
 
+HARMONY: Final = Family("openai", lambda _: HarmonyCalls(), (CHANNEL,), True)
+"""gpt-oss: reasoning, text and calls are messages of one format."""
+
 FAMILIES: Final[dict[str, Family]] = {
     family.name: family
     for family in (
+        HARMONY,
         Family("qwen3_coder", XmlCalls, ("<function=",)),
         Family(
             "hermes", lambda _: JsonCalls("<tool_call>", "</tool_call>"), ("<tool_call>",), True
