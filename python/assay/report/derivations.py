@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from assay.errors import InputError
+from assay.improve.experiments.confidence_sequence import INDEPENDENT, Design
 from assay.improve.experiments.levels import level
 from assay.improve.experiments.outputs.bounds import changed_rate
 from assay.improve.experiments.pairs import looks_of
@@ -42,15 +43,20 @@ COMPARED: Final = "count of compared answers"
 DIVERGENCE: Final = "median gap of answers that differ"
 
 
-def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Interval]:
+def looks(
+    rows: Sequence[Row], better: str, alpha: float, design: Design = INDEPENDENT
+) -> list[Interval]:
     """The confidence sequence of an experiment's rows, one look a pair; above 1 is better."""
     direction: Direction = "lower" if better == "lower" else "higher"
-    return [look.ratio for look in looks_of((block_of(row) for row in rows), direction, alpha)]
+    blocks = (block_of(row) for row in rows)
+    return [look.ratio for look in looks_of(blocks, direction, alpha, design)]
 
 
-def ratio_of(rows: Sequence[Row], better: str, alpha: float) -> Interval | None:
+def ratio_of(
+    rows: Sequence[Row], better: str, alpha: float, design: Design = INDEPENDENT
+) -> Interval | None:
     """Treatment over control with its anytime-valid interval; None without a complete pair."""
-    ratios = looks(rows, better, alpha)
+    ratios = looks(rows, better, alpha, design)
     return ratios[-1] if ratios else None
 
 
@@ -83,10 +89,22 @@ def _median(files: RunFiles, evidence: Evidence) -> Interval:
 
 def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
     rows = _blocks(files, evidence)
-    ratio = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence))
+    design = _design(files, rows[0]["experiment"])
+    ratio = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence), design)
     if ratio is None:
         raise InputError(f"{evidence.file}: expected a complete pair of blocks, got none")
     return ratio
+
+
+def _design(files: RunFiles, experiment: str) -> Design:
+    """What was known of an experiment's pairs before, as the journal's verdict has it."""
+    for record in reversed(files.journal):
+        if (
+            record["kind"] in ("verdict", "noise")
+            and record["data"].get("experiment") == experiment
+        ):
+            return Design(**record["data"].get("design") or {})
+    return INDEPENDENT
 
 
 def _confidence(evidence: Evidence) -> float:

@@ -59,6 +59,11 @@ class BlockMeter:
         self._requests = requests
         self._on_block = on_block
 
+    def requests_of(self, place: int) -> list[int]:
+        """The requests of the workload that a block asks for."""
+        first, count = self._first_request + place * self._requests, len(self._workload.requests)
+        return [(first + at) % count for at in range(self._requests)]
+
     def measure(
         self, arm: Arm, pair: int, place: int = 0, warmup_requests: int = 0, dropped: str = ""
     ) -> Measured:

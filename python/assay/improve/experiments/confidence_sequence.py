@@ -17,7 +17,7 @@ import bisect
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.intervals import Interval
 
@@ -31,12 +31,39 @@ CLIP_SPREADS: Final = 4.0
 LEAST_BEFORE_CLIPPING: Final = 6
 
 
+class Design(NamedTuple):
+    """What is known of pairs before they are measured; it can only widen the interval."""
+
+    shares_starts: bool = False
+    """Whether each pair has a start in common with the next: A..A B..B, B..B A..A, and again."""
+    least_sd: float = 0.0
+    """Standard deviation of pairs of equal settings (A/A): two pairs that agree do not belie it."""
+
+    def variance_factor(self, count: int) -> float:
+        """Variance of the mean of pairs over what their own spread says.
+
+        What differs from start to start is half of the variance of neighbors that share one: of n
+        pairs the mean varies by (4 - 2/n)/n and their spread shows 2 - 2/n of a start's variance,
+        where independent pairs would show n times the former. 3 for two pairs, toward 2 for many;
+        too much where blocks vary as well, which only widens the interval.
+
+        >>> [round(Design(shares_starts=True).variance_factor(count), 3) for count in (2, 3, 4)]
+        [3.0, 2.5, 2.333]
+        """
+        return (2 * count - 1) / (count - 1) if self.shares_starts and count > 1 else 1.0
+
+
+INDEPENDENT: Final = Design()
+"""Pairs that share nothing, and of which nothing is known."""
+
+
 class ConfidenceSequence:
     """Takes log-ratios one by one; the interval may be looked at after each."""
 
-    def __init__(self, alpha: float = ALPHA) -> None:
+    def __init__(self, alpha: float = ALPHA, design: Design = INDEPENDENT) -> None:
         """Start with nothing seen."""
         self.alpha = alpha
+        self.design = design
         self.count = 0
         self._ordered: list[float] = []
         self._mean = 0.0
@@ -57,7 +84,9 @@ class ConfidenceSequence:
         """What is known of the mean log-ratio now; infinite where too little was seen."""
         if self.count == 0:
             return Interval(0.0, -math.inf, math.inf)
-        half = half_width(self.count, self._squares, self.alpha)
+        squares = max(self._squares, (self.count - 1) * self.design.least_sd**2)
+        squares *= self.design.variance_factor(self.count)
+        half = half_width(self.count, squares, self.alpha)
         return Interval(self._mean, self._mean - half, self._mean + half)
 
     @property

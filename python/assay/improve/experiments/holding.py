@@ -55,8 +55,12 @@ class Hold:
     answers: AnswerLedger
     slo: SloLedger
     better: Direction
+    needed: int = 0
+    """Answers that a promotion needs."""
+    _blocks: list[Block] = field(default_factory=list)
+    """The treatment's, in order of time."""
     _held: dict[int, Block] = field(default_factory=dict)
-    """The treatment's blocks, by place."""
+    """The last of the treatment's blocks of each place, the latest place last."""
     _beside: dict[int, Block] = field(default_factory=dict)
     """The control's."""
     _unknown: dict[int, list[RequestRecord]] = field(default_factory=dict)
@@ -65,29 +69,50 @@ class Hold:
     @property
     def blocks(self) -> int:
         """Blocks of the treatment so far."""
-        return len(self._held)
+        return len(self._blocks)
 
     @property
     def answers_given(self) -> int:
         """Answers that are compared, or will be when the control has answered too."""
         waiting = sum(len(records) for records in self._unknown.values())
-        return self.answers.compared().total + waiting
+        return self.answers.total + waiting
 
     def treatment(self, place: int, has_time: Callable[[float], bool]) -> None:
         """Measure block after block from `place` on.
 
-        `has_time` is told how long the control will take afterwards.
+        `has_time` is told how long the control will take afterwards. Requests that the control has
+        not answered cost its time too: where that is short, those that it has answered come again.
         """
         while has_time(self._control_s()):
+            place = self._next(place, may_be_new=has_time(self._control_s() + self._new_s()))
             block, measurement = self.meter.measure("treatment", -1, place, dropped=SOAK)
             self.slo.add("treatment", measurement)
+            self._held.pop(place, None)
             self._held[place] = block
+            self._blocks.append(block)
             unknown = self.answers.compare(measurement.records)
             if unknown:
-                self._unknown[place] = unknown
+                self._unknown.setdefault(place, []).extend(unknown)
             if self.answers.wrong:
                 return
             place += 1
+
+    def _next(self, place: int, *, may_be_new: bool) -> int:
+        """The next place; one whose requests the control has answered, unless it may be new."""
+        if may_be_new:
+            return place
+        for later in range(place, place + _MOST_PLACES):
+            if later in self._unknown or all(
+                number in self.answers.known for number in self.meter.requests_of(later)
+            ):
+                return later
+        return place
+
+    def _new_s(self) -> float:
+        """Time that must be left for new requests: the control's, and what is needed besides."""
+        missing = max(self.needed - self.answers_given, 0)
+        blocks = missing / max(len(self.meter.requests_of(0)), 1)
+        return self._block_s("control") + blocks * self._block_s("treatment")
 
     def control(self, left_s: Callable[[], float]) -> None:
         """Measure the control on the last requests of the soak, then on those without its answer."""
@@ -113,20 +138,20 @@ class Hold:
         ]
         mean = math.fsum(ratios) / len(ratios)
         error = max(_deviation(ratios), noise_sd or 0.0) / math.sqrt(len(ratios))
-        seconds = math.fsum(block.seconds for block in self._held.values())
+        seconds = math.fsum(block.seconds for block in self._blocks)
         statement = (
-            f"held for {seconds:.0f} s and {sum(block.requests for block in self._held.values())} "
+            f"held for {seconds:.0f} s and {sum(block.requests for block in self._blocks)} "
             f"requests: {percent(math.exp(mean))} at its end ({percent(math.exp(gain))} in the pairs)"
         )
         evidence = {
-            "blocks": len(self._held),
+            "blocks": len(self._blocks),
             "late_ratio": math.exp(mean),
             "late_error": error,
             "gain": math.exp(gain),
         }
         if mean + LATE_Z * error < GAIN_LEFT * gain:
             return GateResult(GATE, False, f"{statement}: faster first, slower later", evidence)
-        leak = leaked(list(self._held.values()))
+        leak = leaked(self._blocks)
         if leak:
             evidence["leaked_bytes"] = leak
             statement += f"; memory grows without end, by {leak / 1e6:.0f} MB in its second half"
@@ -135,7 +160,7 @@ class Hold:
 
     def _late(self) -> list[int]:
         count = min(MOST_LATE, max(len(self._held) // LATE_SHARE, 1))
-        return sorted(self._held)[-count:]
+        return list(self._held)[-count:]
 
     def _control_s(self) -> float:
         """How long the control takes for its part."""
@@ -147,12 +172,16 @@ class Hold:
         return math.fsum(seconds) / len(seconds) if seconds else 0.0
 
 
-def enough(hold: Hold, settings: ExperimentSettings) -> Callable[[], bool]:
-    """Whether a soak that has to leave time for more pairs has the answers that a promotion needs."""
+def needed(settings: ExperimentSettings) -> int:
+    """Answers that a promotion needs, with some to spare; 0 where it needs none."""
     if settings.most_changed is None:
-        return lambda: False
-    needed = SPARE * answers_needed(settings.most_changed, settings.answer_confidence)
-    return lambda: hold.blocks >= LEAST_SOAKED and hold.answers_given >= needed
+        return 0
+    return math.ceil(SPARE * answers_needed(settings.most_changed, settings.answer_confidence))
+
+
+def has_enough(hold: Hold) -> bool:
+    """Whether a soak that has to leave time for more pairs has what a promotion needs."""
+    return 0 < hold.needed <= hold.answers_given and hold.blocks >= LEAST_SOAKED
 
 
 def leaked(blocks: Sequence[Block]) -> float:
@@ -168,6 +197,8 @@ def leaked(blocks: Sequence[Block]) -> float:
 
 
 _LEAST_BLOCKS: Final = 4
+_MOST_PLACES: Final = 1000
+"""Places that are looked at for one with known answers."""
 
 
 def _deviation(values: Sequence[float]) -> float:

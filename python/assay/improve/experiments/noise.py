@@ -37,6 +37,8 @@ WARMUP_SHARE: Final = 0.25
 """Share of the budget that the warm-up may take."""
 POWER_Z: Final = 1.2816
 """Standard errors that a change is found beyond in 90 % of experiments."""
+ENOUGH_PAIRS: Final = 6
+"""Pairs from which on their spread is taken as known."""
 FOLLOW_SHARE: Final = 0.2
 """Share of the budget, on top of it, that the engine is led along its own answers."""
 ORDER_Z: Final = 3.0
@@ -98,10 +100,16 @@ class NoiseFloor:
             block_requests=longer * self.block_requests,
             block_s=longer * self.block_s,
             noise_sd=self.sd_by_length.get(longer, self.sd),
+            least_sd=self.least_sd(longer),
             batch=self.batch,
             baseline_repeats=self.repeats,
             near_tie=self.near_tie,
         )
+
+    def least_sd(self, longer: int = 1) -> float:
+        """The spread that two pairs cannot belie: half of it where few pairs tell it."""
+        known = self.sd_by_length.get(longer, self.sd)
+        return known if self.pairs >= ENOUGH_PAIRS else 0.5 * known
 
     def statement(self, budget_s: float, switch_s: float = 0.0) -> str:
         """The floor in words."""

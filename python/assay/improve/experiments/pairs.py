@@ -6,7 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSequence
+from assay.improve.experiments.confidence_sequence import (
+    ALPHA,
+    INDEPENDENT,
+    ConfidenceSequence,
+    Design,
+)
 from assay.improve.experiments.result import Block, Look
 from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
@@ -46,10 +51,13 @@ def log_ratio(pair: Pair, better: Direction) -> float:
 
 
 def looks_of(
-    blocks: Iterable[Block], better: Direction = "higher", alpha: float = ALPHA
+    blocks: Iterable[Block],
+    better: Direction = "higher",
+    alpha: float = ALPHA,
+    design: Design = INDEPENDENT,
 ) -> list[Look]:
     """The confidence sequence over the pairs that count: one look a pair, from the second on."""
-    sequence = ConfidenceSequence(alpha)
+    sequence = ConfidenceSequence(alpha, design)
     intervals = [(pair.pair, sequence.add(log_ratio(pair, better))) for pair in pairs_of(blocks)]
     return [Look(pair, as_ratios(seen)) for pair, seen in intervals if math.isfinite(seen.hi)]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from assay.improve.experiments.confidence_sequence import INDEPENDENT, Design
 from assay.improve.levers.lever import Candidate
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
@@ -61,7 +62,7 @@ class DifferingAnswer:
 
     request: int
     kind: str
-    """near ties, wrong, or not judged."""
+    """near ties, as drawn (a sample), wrong, or not judged."""
     gap: float | None = None
     """Largest gap along it, in nats; of a sampled answer, the logarithm of the evidence against it."""
     token: int = -1
@@ -93,6 +94,11 @@ class ComparedAnswers:
     def near_ties(self) -> int:
         """Those that part from the control at near ties only."""
         return self._count("near ties")
+
+    @property
+    def drawn(self) -> int:
+        """Samples that the control may well have drawn."""
+        return self._count("as drawn")
 
     @property
     def not_judged(self) -> int:
@@ -145,6 +151,8 @@ class ExperimentResult:
     """crash, OOM, hang, timeout or refused; empty where the trial ran. A constraint of the search."""
     futile: bool = False
     """Stopped for futility: so far below a gain that the noise of the machine does not explain it."""
+    design: Design = INDEPENDENT
+    """What its interval rests on besides its pairs."""
     answers: ComparedAnswers | None = None
     """The workload's own answers, compared; None where none were."""
     notes: tuple[str, ...] = ()

@@ -43,6 +43,8 @@ class ExperimentSettings:
     blocks."""
     noise_sd: float | None = None
     """Spread of A/A log-ratios of pairs (`noise.floor`); tells warm-up from noise."""
+    least_sd: float = 0.0
+    """Spread of pairs that is taken as known, whatever two pairs say; see `NoiseFloor.least_sd`."""
     batch: int = 1
     """2 makes A B B A one pair, where the noise floor found an effect of the place."""
     baseline_repeats: bool = False
@@ -55,6 +57,8 @@ class ExperimentSettings:
     """Gap in nats up to which two tokens are a near tie: what the engine differs from itself."""
     most_changed: float | None = None
     """Rate of wrongly changed answers that a promotion must exclude; None asks for no bound."""
+    least_requests: int = 0
+    """Different requests whose answers a promotion must compare."""
     answer_confidence: float = 0.95
     """Of the bound on wrongly changed answers."""
     allow_lossy: bool = False

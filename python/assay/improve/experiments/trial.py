@@ -18,7 +18,7 @@ from assay.improve.experiments.blocks import (
     requests_for,
     settle,
 )
-from assay.improve.experiments.confidence_sequence import ConfidenceSequence
+from assay.improve.experiments.confidence_sequence import ConfidenceSequence, Design
 from assay.improve.experiments.correctness import (
     Reference,
     baseline_reference,
@@ -26,7 +26,7 @@ from assay.improve.experiments.correctness import (
     correctness_gate,
     refreshed,
 )
-from assay.improve.experiments.holding import Hold, enough
+from assay.improve.experiments.holding import Hold, has_enough, needed
 from assay.improve.experiments.outputs.ledger import AnswerLedger, KnownAnswers
 from assay.improve.experiments.pairs import as_ratios, log_ratio, pairs_of
 from assay.improve.experiments.prompts import PROMPTS
@@ -99,7 +99,7 @@ class Trial:
         self.meter: BlockMeter | None = None
         self._on_block = on_block
         self._on_look = on_look
-        self._sequence = ConfidenceSequence(settings.alpha)
+        self._sequence = ConfidenceSequence(settings.alpha, self._design(False, 1))
         greedy = all(map(is_greedy, workload.requests))
         self._answers = AnswerLedger(
             workload, candidate.correctness, settings.near_tie, known={} if known is None else known
@@ -177,11 +177,13 @@ class Trial:
         switch_s = settings.switch_s
         if hot:
             switch_s = max(switch_s, self._enter(arms, reference))
+        longer = lengthened(settings.block_s, switch_s, hot)
+        self._sequence.design = self._design(not hot, longer)
         self.meter = BlockMeter(
             self.engine,
             self.workload,
             self.name,
-            requests * lengthened(settings.block_s, switch_s, hot),
+            requests * longer,
             self._on_block,
             settings.first_request,
             () if self._earlier is None else self._earlier.blocks,
@@ -222,21 +224,30 @@ class Trial:
             arms.switch("control")
             self._follow(arms, to_the_end=True)
 
+    def _design(self, restarts: bool, longer: int) -> Design:
+        """What the A/A experiment says of pairs of this length."""
+        settings = self.settings
+        blocks = longer * (settings.visit_blocks if restarts else settings.batch)
+        return Design(restarts, (settings.least_sd or 0.0) / math.sqrt(blocks))
+
     def _soak_treatment(self, arms: Arms, reserve_s: float, most_share: float) -> None:
         """Hold the treatment under the workload for a share of the time that is left."""
         settings = self.settings
         if not settings.hold_s or self.meter is None:
             return
         arms.switch("treatment")
-        self._hold = Hold(self.meter, self._answers, self._slo, self.workload.objective.better)
-        until = self.clock() + min(settings.hold_s, most_share * (self._left() - reserve_s))
-        has_enough = enough(self._hold, settings) if most_share < 1.0 else lambda: False
-        self._hold.treatment(
-            self._next_place,
-            lambda control_s: (
-                self.clock() + control_s + self._answers.follow_time_s < until and not has_enough()
-            ),
+        hold = self._hold = Hold(
+            self.meter, self._answers, self._slo, self.workload.objective.better, needed(settings)
         )
+        until = self.clock() + min(settings.hold_s, most_share * (self._left() - reserve_s))
+        leaves_time = most_share < 1.0
+
+        def has_time(control_s: float) -> bool:
+            if leaves_time and has_enough(hold):
+                return False
+            return self.clock() + control_s + self._answers.follow_time_s < until
+
+        hold.treatment(self._next_place, has_time)
         self._check_settings(arms)
 
     def _soak_control(self, arms: Arms) -> None:
@@ -394,7 +405,9 @@ class Trial:
             self.gates.append(slo)
         improved = self._decision.verdict == "improved"
         answers = self._answers.gate(
-            self.settings.answer_confidence, self.settings.most_changed if improved else None
+            self.settings.answer_confidence,
+            self.settings.most_changed if improved else None,
+            self.settings.least_requests if improved else 0,
         )
         if answers is not None:
             self.gates.append(answers)
@@ -428,6 +441,7 @@ class Trial:
             seconds=self.clock() - self.begun + (self._earlier.seconds if self._earlier else 0.0),
             failure=failure,
             futile=self._futile,
+            design=self._sequence.design,
             answers=self._answers.compared().after(self._earlier),
             notes=(*self.notes, *dropped_notes(blocks)),
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError
+from assay.improve.experiments.confidence_sequence import Design
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.experiments.result import Block, ComparedAnswers, ExperimentResult, GateResult
 from assay.improve.journal import journal as journals
@@ -120,6 +121,7 @@ def _result(
     data: Mapping[str, Any], blocks: Sequence[Block], better: Direction
 ) -> ExperimentResult:
     """A verdict of the journal with its blocks; looks follow from those."""
+    design = Design(**data.get("design") or {})
     return ExperimentResult(
         experiment=str(data["experiment"]),
         candidate=_candidate(data["candidate"]),
@@ -127,7 +129,8 @@ def _result(
         ratio=_figure(data.get("ratio")),
         reason=str(data.get("reason", "")),
         blocks=tuple(blocks),
-        looks=tuple(looks_of(blocks, better)),
+        looks=tuple(looks_of(blocks, better, design=design)),
+        design=design,
         gates=tuple(GateResult(**gate) for gate in data.get("gates", ())),
         seconds=float(data.get("seconds", 0.0)),
         failure=str(data.get("failure", "")),

@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple
 from assay.improve.engines.protocol import Followed
 from assay.improve.levers.lever import Correctness
 
-Kind = Literal["near ties", "wrong", "not judged"]
+Kind = Literal["near ties", "as drawn", "wrong", "not judged"]
+"""As drawn: a sample that the control may well have drawn."""
 
 LEAST_NEAR_TIE: Final = 0.0625
 """Nats: one step of bf16 between 8 and 16, where the largest logits lie. Rounding moves a logit by as
@@ -88,7 +89,7 @@ def _sampled(followed: Followed, temperature: float) -> Judgment:
     evidence = garbling_evidence(followed.logprobs)
     token = min(range(len(followed.logprobs)), key=lambda at: followed.logprobs[at])
     is_wrong = evidence >= -math.log(FALSE_ALARM)
-    return Judgment("wrong" if is_wrong else "near ties", evidence, token)
+    return Judgment("wrong" if is_wrong else "as drawn", evidence, token)
 
 
 def garbling_evidence(logprobs: Sequence[float]) -> float:

@@ -34,6 +34,8 @@ class _Pending(NamedTuple):
 
     request: int
     answer: Output
+    at: int
+    """Its place among all answers compared."""
 
 
 @dataclass(slots=True)
@@ -43,10 +45,9 @@ class AnswerLedger:
     workload: Workload
     correctness: Correctness
     tie: float
-    equal: int = 0
+    outcomes: list[tuple[int, bool]] = field(default_factory=list)
+    """Request, and whether its answer is equal, in the order of comparing."""
     differing: list[DifferingAnswer] = field(default_factory=list)
-    requests: set[int] = field(default_factory=set)
-    """Different requests whose answers were compared."""
     known: KnownAnswers = field(default_factory=dict)
     """The control's, from earlier experiments too."""
     pending: deque[_Pending] = field(default_factory=deque)
@@ -77,13 +78,15 @@ class AnswerLedger:
             if known is None:
                 unknown.append(record)
                 continue
-            self.requests.add(request.number)
-            if record.output in known:
-                self.equal += 1
-            elif self._is_full_length and record.output_tokens != request.max_tokens:
+            is_equal = record.output in known
+            self.outcomes.append((request.number, is_equal))
+            if is_equal:
+                continue
+            if self._is_full_length and record.output_tokens != request.max_tokens:
                 self._note(request.number, Judgment("wrong", math.inf, record.output_tokens))
             else:
-                self.pending.append(_Pending(request.number, record.output))
+                at = len(self.outcomes) - 1
+                self.pending.append(_Pending(request.number, record.output, at))
         return unknown
 
     def follow(
@@ -97,7 +100,7 @@ class AnswerLedger:
             count = min(len(self.pending), AT_ONCE)
             given = [self.pending.popleft() for _ in range(count)]
             begun = clock()
-            asked = [(self.workload.requests[number], answer) for number, answer in given]
+            asked = [(self.workload.requests[number], answer) for number, answer, _ in given]
             followed = control.follow(asked, self.tie)
             self.follow_s = (clock() - begun) / count
             for (request, answer), along in zip(asked, followed, strict=True):
@@ -136,23 +139,33 @@ class AnswerLedger:
         """Answers that are wrongly changed."""
         return sum(answer.kind == "wrong" for answer in self.differing)
 
-    def compared(self) -> ComparedAnswers:
-        """What is known now; answers that still wait are not judged, or not counted beside a wrong one."""
-        pending = () if self.wrong else self.pending
-        waiting = [DifferingAnswer(waiting.request, "not judged") for waiting in pending]
-        return ComparedAnswers(
-            self.equal, (*self.differing, *waiting), len(self.requests), self.tie
-        )
+    @property
+    def total(self) -> int:
+        """Answers compared so far, those that wait to be judged too."""
+        return len(self.outcomes)
 
-    def gate(self, confidence: float, most_changed: float | None = None) -> GateResult | None:
+    def compared(self) -> ComparedAnswers:
+        """What is known now: all answers up to the first that waits to be judged.
+
+        To count those behind it that are equal, and leave out those that differ, would flatter.
+        """
+        counted = self.outcomes[: self.pending[0].at] if self.pending else self.outcomes
+        equal = sum(is_equal for _, is_equal in counted)
+        requests = {number for number, _ in counted}
+        return ComparedAnswers(equal, tuple(self.differing), len(requests), self.tie)
+
+    def gate(
+        self, confidence: float, most_changed: float | None = None, least_requests: int = 0
+    ) -> GateResult | None:
         """None where nothing was compared; fails for a wrong answer.
 
-        With `most_changed` it fails too where so high a rate is not excluded.
+        With `most_changed` it fails too where so high a rate is not excluded, or where answers to
+        fewer than `least_requests` different requests were compared.
         """
         compared = self.compared()
         if not compared.total and most_changed is None:
             return None
-        return answers_gate(compared, confidence, most_changed)
+        return answers_gate(compared, confidence, most_changed, least_requests)
 
     def _note(self, request: int, judgment: Judgment) -> None:
         gap = None if math.isnan(judgment.gap) else min(judgment.gap, _MOST_GAP)
@@ -173,7 +186,10 @@ def _answered(records: Iterable[RequestRecord]) -> Iterable[RequestRecord]:
 
 
 def answers_gate(
-    compared: ComparedAnswers, confidence: float, most_changed: float | None
+    compared: ComparedAnswers,
+    confidence: float,
+    most_changed: float | None,
+    least_requests: int = 0,
 ) -> GateResult:
     """What the compared answers say; answers that nobody could judge count as wrong in the bound."""
     rate = changed_rate(compared.wrong + compared.not_judged, compared.total, confidence)
@@ -181,6 +197,7 @@ def answers_gate(
     evidence = {
         **{name: getattr(compared, name) for name in ("total", "equal", "requests", "tie")},
         "near_ties": compared.near_ties,
+        "as_drawn": compared.drawn,
         "wrong": compared.wrong,
         "not_judged": compared.not_judged,
         "most_changed": rate.hi,
@@ -190,6 +207,9 @@ def answers_gate(
     if passed and most_changed is not None and rate.hi > most_changed:
         passed = False
         statement += f"; {one_in(most_changed)} has to be excluded"
+    if passed and most_changed is not None and compared.requests < least_requests:
+        passed = False
+        statement += f"; {least_requests} different requests have to be compared"
     return GateResult(GATE, passed, statement, evidence)
 
 
@@ -203,6 +223,8 @@ def sentence(compared: ComparedAnswers, confidence: float) -> str:
         parts.append(
             f"{compared.near_ties} differ at near ties only (up to {largest:.2g} of {compared.tie:.2g} nats)"
         )
+    if compared.drawn:
+        parts.append(f"{compared.drawn} samples that the control may have drawn")
     if compared.wrong:
         first = next(answer for answer in compared.differing if answer.kind == "wrong")
         parts.append(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from assay.improve.experiments.holding import MOST_LATE
 from assay.improve.experiments.outputs.bounds import answers_needed
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
@@ -23,6 +24,8 @@ CONFIRMATION_MARGIN: Final = 1.5
 """Time for the confirmation over the least that a trial takes."""
 MOST_PAIRS: Final = 30
 """Pairs of a confirmation, from which on its interval gets little narrower."""
+MOST_OVERRUN: Final = 0.15
+"""Part of the budget by which a run may be late to prove what it kept."""
 PAIRS_SHARE: Final = 0.4
 """Part of the confirmation's time for its pairs; the treatment is held for the rest."""
 MOST_HELD_S: Final = 1800.0
@@ -38,8 +41,10 @@ def soak(state: RunState, allotment: Allotment) -> None:
     seconds = state.budget.remaining - REPORT_S
     _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
     if state.stack.results:
-        least = _confirmation_s(state, allotment)
-        seconds = max(state.budget.remaining - REPORT_S, least)
+        left = state.budget.remaining - REPORT_S
+        # A little late is better than a gain that is not proven.
+        late = min(_confirmation_s(state, allotment), left + MOST_OVERRUN * state.budget.total_s)
+        seconds = max(left, late, allotment.least_s(stack_candidate(state)))
         _confirm(state, _soaking(state, allotment, seconds))
 
 
@@ -53,6 +58,7 @@ def _soaking(state: RunState, allotment: Allotment, seconds: float) -> Experimen
         budget_s=seconds,
         hold_s=MOST_HELD_S,
         most_changed=state.options.most_changed,
+        least_requests=_least_requests(state),
     )
     if not stack_candidate(state).hot:
         return settings
@@ -70,15 +76,28 @@ def time_before_soak(state: RunState, allotment: Allotment) -> float:
 
 
 def _confirmation_s(state: RunState, allotment: Allotment) -> float:
-    """Seconds that proving the whole stack takes at least: its pairs, and the answers to compare."""
+    """Seconds that proving the whole stack takes at least.
+
+    Its pairs, the answers to compare, the control beside the soak's end, and in production the
+    control's answers to all requests.
+    """
     pairs_s = CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
     options, settings = state.options, allotment.settings
     needed = answers_needed(options.most_changed, options.answer_confidence)
     start = state.known_answers.get(configuration_hash(state.start), {})
-    unknown = max(min(len(state.workload.requests), needed) - len(start), 0)
+    unknown = max(_least_requests(state) - len(start), 0)
     request_s = settings.block_s / max(settings.block_requests or 1, 1)
     faster = max(state.stack.gained.lo, 1.0)
-    return pairs_s + request_s * (unknown + needed / faster)
+    return pairs_s + MOST_LATE * settings.block_s + request_s * (unknown + needed / faster)
+
+
+def _least_requests(state: RunState) -> int:
+    """Different requests that must be compared: in production all, up to the answers needed."""
+    options = state.options
+    if not options.production:
+        return 0
+    needed = answers_needed(options.most_changed, options.answer_confidence)
+    return min(len(state.workload.requests), needed)
 
 
 class _Unit(NamedTuple):
