@@ -25,7 +25,7 @@ _CHUNK_BLOCKS: Final = 1 << 16
 IQ4_VALUES: Final = (*(-127, -104, -83, -65, -49, -35, -22, -10), *(1, 13, 25, 38, 53, 69, 89, 113))
 """The table of IQ4_NL and IQ4_XS."""
 
-_FP4_VALUES: Final = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+FP4_VALUES: Final = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Twice the values of e2m1 floats."""
 
 
@@ -140,7 +140,7 @@ def _iq4_xs(blocks: Bytes) -> Values:
 
 
 def _mxfp4(blocks: Bytes) -> Values:
-    table = np.array(_FP4_VALUES, np.float32)
+    table = np.array(FP4_VALUES, np.float32)
     # The table holds twice the values, so that the exponent is one less.
     scale = np.ldexp(np.float32(1), blocks[:, :1].astype(np.int32) - 128)
     return scale.astype(np.float32) * table[nibbles(blocks[:, 1:])]

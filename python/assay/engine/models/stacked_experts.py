@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from assay.engine.architectures.decoder import MXFP4_BLOCK, StackedLinear
 from assay.engine.loading import Tensor
+from assay.engine.loading.exact_q8_0 import mxfp4_as_q8_0
 from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
 from assay.engine.loading.tensor_values import tensor_values
 from assay.lazy_import import np
@@ -48,6 +49,19 @@ def stacked_blocks(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.
     packed[..., 1:] = codes[..., :half] | codes[..., half:] << 4
     rows = _gates_first(linear, packed)
     return np.ascontiguousarray(rows.reshape(linear.experts * linear.outputs, -1))
+
+
+def stacked_as_q8_0(
+    linear: StackedLinear, tensors: Mapping[str, Tensor]
+) -> npt.NDArray[np.uint8] | None:
+    """Matrices in MXFP4 as rows of Q8_0, which holds the same values; None where it does not."""
+    if not linear.parts:
+        return mxfp4_as_q8_0(stacked_blocks(linear, tensors))
+    parts = [
+        np.frombuffer(tensors[f"{part}.weight"].bytes, np.uint8).reshape(linear.experts, -1)
+        for part in linear.parts
+    ]
+    return mxfp4_as_q8_0(np.concatenate(parts, axis=1))
 
 
 def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:

@@ -13,6 +13,7 @@ from assay.engine.loading.tensor_values import DENSE, tensor_values
 from assay.engine.models.stacked_experts import (
     EXACT_FORMAT,
     PACKED_FORMAT,
+    stacked_as_q8_0,
     stacked_bias,
     stacked_blocks,
     stacked_values,
@@ -179,9 +180,18 @@ class WeightSource:
             self.nbytes += weights.nbytes
             return weights, bias
         stored = stored_format(linear, tensors)
+        on_gpu = self.device.capabilities.packs_weights_on_device
+        if stored == PACKED_FORMAT and self.format is None and not on_gpu:
+            exact = stacked_as_q8_0(linear, tensors)
+            if exact is not None:
+                self._note(f"{stored} computed as {exact_q8_0.FORMAT}, which is exact")
+                shape = (linear.experts * linear.outputs, linear.inputs)
+                weights = ops.pack([exact], exact_q8_0.FORMAT, shape, self.device)
+                self.nbytes += weights.nbytes
+                return weights, bias
         substitute = EXACT_FORMAT if stored == "mxfp4" else MIXED_FORMAT
         format = self.format or (stored if stored in DENSE else substitute)
-        if self.device.capabilities.packs_weights_on_device and format not in QUANTIZED_ON_GPU:
+        if on_gpu and format not in QUANTIZED_ON_GPU:
             format = GPU_DENSE
         if stored not in DENSE:
             self._note(f"{stored} computed as {format}")
