@@ -40,7 +40,7 @@ NATIVE = (
     ),
     NativeFormat(
         "minimax-m2", "fp8_block", ("fp8", "fp8_block"),
-        "MiniMax 2025, configuration of MiniMax-M2: FP8 with blocks of 128 x 128",
+        "MiniMax 2026, config.json of MiniMax-M2.5: float8_e4m3fn, weight_block_size 128 x 128",
     ),
     NativeFormat(
         "glm-5", "fp8_block", ("fp8", "fp8_block"),

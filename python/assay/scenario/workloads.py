@@ -21,7 +21,7 @@ TOKENS_PER_STEP: Final = 2**22
 """Tokens of a step up to 10^23 FLOP, doubled for each factor of ten up to 16 million, as the Llama 3
 models were trained (8B with 4 million, 405B with 16 million at the end)."""
 TUNED_BATCH: Final = 128
-"""Sequences of a step of fine-tuning: Lambert et al. 2024, Tulu 3, supervised fine-tuning."""
+"""Sequences of a step of fine-tuning: card of Llama-3.1-Tulu-3-8B-SFT, 128 (8B, 70B), 256 (405B)."""
 TUNED_SEQUENCE: Final = 4096
 """Tokens of such a sequence: the same."""
 DEFAULT_RANK: Final = 16
