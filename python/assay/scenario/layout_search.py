@@ -38,6 +38,8 @@ LARGEST_BATCH: Final = 4.0
 """The largest batch over the usual one."""
 WORTH: Final = 1.1
 """Throughput with a batch far from the usual one, over that of one near, for which it is taken."""
+_LEAST_WORK: Final = 0.75
+"""GPU time of the best size over that of one that divides evenly: at least this."""
 _MANTISSA: Final = 16
 """Clusters of up to 16 nodes are tried one by one, larger ones in steps of a sixteenth to a half
 of that: any other number of nodes has few divisors, so few layouts."""
@@ -91,7 +93,7 @@ class LayoutSearch:
     def fewest(self, seconds: float) -> Chosen:
         """The smallest cluster whose fastest layout is done in time, interruptions included."""
         reason = ""
-        least = self._least_gpus(seconds)
+        least = self._likely_least(self._least_gpus(seconds), seconds)
         for gpus in _sizes(self.per_node):
             if gpus + self.per_node <= least:
                 continue
@@ -114,6 +116,23 @@ class LayoutSearch:
         flops = self._value("architecture.training.flops_per_token")
         peak = self._value("training.tensor_peak") / self.values[GPUS]
         return flops * self.values["training.total_tokens"] / (peak * seconds)
+
+    def _likely_least(self, least: float, seconds: float) -> float:
+        """GPUs below which none is expected in time, from one size that divides most evenly.
+
+        Others do not do so much more on each of their GPUs; sizes below are left out.
+        """
+        gpus = self.per_node
+        while gpus < least:
+            gpus *= 2
+        while gpus <= MOST_GPUS:
+            try:
+                even = self.fastest(gpus)
+            except InfeasibleError:
+                gpus *= 2
+                continue
+            return max(least, _LEAST_WORK * even.duration * gpus / seconds)
+        return least
 
     def fastest(self, gpus: int) -> Chosen:
         """The layout with the highest throughput on so many GPUs; raises where none fits."""
