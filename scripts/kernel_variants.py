@@ -63,6 +63,13 @@ def gemv() -> Iterator[Options]:
             }
         for rows in (2, 4, 8):
             yield shape | {"WEIGHT_FORMAT": FLOAT16, "OUTPUT": element, "MAX_ROWS": rows}
+            kind = {
+                "WEIGHT_FORMAT": E4M3,
+                "OUTPUT": element,
+                "MAX_ROWS": rows,
+                "GATED": int(rows == 2),
+            }
+            yield shape | kind | {"LORA_RANK": 64}
         gated = {"WEIGHT_FORMAT": FLOAT16, "OUTPUT": element, "GATED": 1}
         for name in GATED[1:]:
             grouped = int(name == "swiglu_clamped")
@@ -93,6 +100,7 @@ def small_m_gemm() -> Iterator[Options]:
         yield shape | {"OUTPUT": element}
         yield shape | {"OUTPUT": "float", "NORM": 1}
         yield shape | {"OUTPUT": element, "NORM": 1, "GATED": 1, "ACTIVATION": activation("silu")}
+        yield shape | {"OUTPUT": element, "NORM": 1, "GATED": 1, "LORA_RANK": 64}
 
 
 def elementwise() -> Iterator[Options]:

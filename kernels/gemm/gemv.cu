@@ -30,7 +30,8 @@
 //   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
 //   and residual are contiguous. With GROUPED last experts (int32, one for each row of y; -1: none) and fan_out; the
 //   weights, scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of
-//   scales.
+//   scales. With LORA_RANK (lora_delta.cuh) last low, b and adapters, which the preceding kernel does not write: B low
+//   is added before the activation.
 #include "gemv_epilogue.cuh"
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
@@ -39,7 +40,7 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
 #if GROUPED
      , const int* experts, int fan_out
 #endif
-     TRACE_PARAMETER) {
+     LORA_PARAMETERS TRACE_PARAMETER) {
     TRACE_SPAN(0);
     __shared__ WarpPartials warp_partials;
     __shared__ Squares squares;
@@ -103,6 +104,9 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
         for (int c = 0; c < CHUNKS_PER_THREAD; c++)
             if (input_index(c, 0) < INPUTS)
                 prefetch_l2(gain + input_index(c, 0));
+#if LORA_RANK
+    Epilogue(columns).prefetch_adapters(rows, lora_b, adapters);
+#endif
     wait_on_dependency();
 
     XFragments fragments[CHUNKS_PER_THREAD];
@@ -113,6 +117,9 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
     int current = blockIdx.x;
     while (current < tiles) {
         epilogue.load(current, rows, residual, scales);
+#if LORA_RANK
+        epilogue.load_adapters(low, lora_b, adapters);
+#endif
 #pragma unroll 1
         for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
             float partials[PARTIALS];

@@ -1,6 +1,7 @@
 // The ends of gemv.cu and gemv_hopper.cu: warp partials of several tiles become results.
 #pragma once
 #include "gemv.cuh"
+#include "lora_delta.cuh"
 
 // One epilogue serves EPILOGUE_TILES tiles, so that each thread computes at most one result in it.
 constexpr int RESULTS_PER_TILE = OUTPUTS_PER_CTA * MAX_ROWS;
@@ -26,7 +27,7 @@ struct Epilogue {
     int columns, output;
     bool writes;
     i64 index;
-    float addend, row_scales[2];
+    float addend, row_scales[2], delta[2] = {};
 
     DEVICE explicit Epilogue(int columns)
         : tile(threadIdx.x / RESULTS_PER_TILE), row(threadIdx.x / OUTPUTS_PER_CTA % MAX_ROWS),
@@ -46,6 +47,26 @@ struct Epilogue {
         }
     }
 
+#if LORA_RANK
+    // Before the preceding kernel has ended.
+    DEVICE void prefetch_adapters(int rows, const Element* b, const int* adapters) const {
+        const int first = (int(blockIdx.x) + tile * int(gridDim.x)) * OUTPUTS_PER_CTA + column;
+        if (tile >= EPILOGUE_TILES || row >= rows || first >= columns)
+            return;
+        prefetch_delta(b, adapters[row], first, GATED ? 2 * columns : columns);
+        if (GATED)
+            prefetch_delta(b, adapters[row], columns + first, 2 * columns);
+    }
+
+    // What the rows' adapters add, behind `load`.
+    DEVICE void load_adapters(const Element* low, const Element* b, const int* adapters) {
+        const int adapter = writes ? adapters[row] : 0, outputs = GATED ? 2 * columns : columns;
+        delta[0] = lora_delta(low, b, adapter, row, output, outputs);
+        if (GATED)
+            delta[1] = lora_delta(low, b, adapter, row, columns + output, outputs);
+    }
+#endif
+
     DEVICE void store(const WarpPartials& warp_partials, const Squares& squares, const Element* bias, float epsilon,
                       OUTPUT* y) const {
         if (!writes)
@@ -64,6 +85,8 @@ struct Epilogue {
             for (int i = 0; i < WARPS; i++)
                 v += warp_partials[tile][i][r * MAX_ROWS + row];
             v *= scale * row_scales[half];
+            if constexpr (LORA_RANK != 0)
+                v += delta[half];
             return bias ? v + to_float(bias[half ? columns + output : output]) : v;
         };
         float v = output_of(GATED ? column * 2 : column, 0);

@@ -17,8 +17,10 @@
 //   MAX_TILES (of a CTA), WARPS (at least 4 M_TILES), CTAS_PER_SM.
 // Launch: grid at most ceil(outputs / 16), CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64) bytes.
 // Arguments: weights (outputs x INPUTS), x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
-//   gain, bias and residual may be null where unused; residual may be y. GATED outputs are even.
+//   gain, bias and residual may be null where unused; residual may be y. GATED outputs are even. With LORA_RANK
+//   (lora_delta.cuh) last low, b and adapters, which the preceding kernel does not write.
 #include "epilogue.cuh"
+#include "lora_delta.cuh"
 
 typedef ELEMENT Element;
 constexpr int K_STEPS = SLICE_K / 32;  // of 32 inputs: two mma instructions
@@ -33,7 +35,7 @@ static_assert(PASSES * WARPS * SLICES_PER_PASS * SLICE_K == INPUTS && WARPS * 32
 KERNEL __launch_bounds__(WARPS * 32, CTAS_PER_SM)
 small_m_gemm(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ gain,
              const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows, int outputs,
-             float epsilon TRACE_PARAMETER) {
+             float epsilon LORA_PARAMETERS TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ u8 rings[];
     __shared__ alignas(16) float warp_partials[2][WARPS][16 * MAX_ROWS];  // stored two at once
@@ -126,6 +128,11 @@ small_m_gemm(const Element* __restrict__ weights, const Element* x, const Elemen
             const bool writes = pass == PASSES - 1 && e < OUTPUTS_PER_TILE * MAX_ROWS && m < rows && output < columns;
             // The epilogue's operand is loaded before the main loop, which hides its latency.
             const float addend = writes && residual ? to_float(residual[i64(m) * columns + output]) : 0.0f;
+            float delta[1 + GATED] = {};
+#if LORA_RANK
+            for (int half = 0; half <= GATED && writes; half++)
+                delta[half] = lora_delta(low, lora_b, adapters[m], m, half * columns + output, outputs);
+#endif
             float c[2][M_TILES][4] = {};
 #pragma unroll
             for (int p = 0; p < SLICES_PER_PASS; p++) {
@@ -181,6 +188,8 @@ small_m_gemm(const Element* __restrict__ weights, const Element* x, const Elemen
 #pragma unroll
             for (int half = 0; half <= GATED; half++) {
                 v[half] *= scale;
+                if constexpr (LORA_RANK != 0)
+                    v[half] += delta[half];
                 if (bias)
                     v[half] += to_float(bias[half * columns + output]);
             }

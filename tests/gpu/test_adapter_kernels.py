@@ -91,6 +91,36 @@ def test_expand(device: Device, rows: int, outputs: int, rank: int, activation: 
     np.testing.assert_allclose(read(out), total, atol=TOLERANCE * np.abs(total).max())
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("kind", ["bf16", "fp8", "q4_0"])
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "activation"),
+    [(6144, 4096, None), (4096, 14336, None), (2048, 512, "swiglu")],
+)
+def test_linear_with_adapters(
+    device: Device, rows: int, kind: str, outputs: int, inputs: int, activation: str | None
+) -> None:
+    """By GEMV, small-M GEMM or a GEMM and `lora_expand`, as rows and format take it: the same sum."""
+    rank = 64
+    x, _ = upload(device, rows, inputs)
+    gain, _ = upload(device, inputs)
+    low, _ = upload(device, rows, rank)
+    residual = None if activation else upload(device, rows, outputs)[0]
+    b, _ = factors(device, outputs, rank)
+    values = RANDOM.standard_normal((outputs, inputs), np.float32) / np.float32(np.sqrt(inputs))
+    weights = ops.pack(values, kind, values.shape, device)
+    choice = xp.asarray(RANDOM.integers(0, COUNT, rows).astype(np.int32), device=device)
+    got = ops.lora_linear(
+        x, weights, low, b, choice, adapters_count=COUNT, norm=gain, epsilon=EPSILON,
+        activation=activation, residual=residual,
+    )  # fmt: skip
+    product = ops.linear(x, weights, norm=gain, epsilon=EPSILON, residual=residual)
+    expected = read(
+        ops.lora_expand(product, low, b, choice, adapters_count=COUNT, activation=activation)
+    )
+    np.testing.assert_allclose(read(got), expected, atol=TOLERANCE * np.abs(expected).max())
+
+
 @pytest.fixture
 def fused(monkeypatch: pytest.MonkeyPatch) -> Device:
     gpu = shared_device("cuda:0")

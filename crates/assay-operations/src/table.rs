@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 48] = table! {
+pub static TABLE: [Signature; 49] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -228,6 +228,14 @@ pub static TABLE: [Signature; 48] = table! {
         reads product, low, b, adapters; writes out;
     } {
         integer rows, outputs, rank, adapters_count, activation, adapters_ready;
+    }
+    // out = activation(x @ weights.T + bias + b[adapters] @ low) + residual: `linear` with the second product of each
+    // row's adapter; `adapters` was there before the preceding operation began. A residual has no activation beside it.
+    lora_linear {
+        reads x, weights; may_read gain, bias, residual; reads low, b, adapters; writes out;
+    } {
+        integer rows, inputs, outputs, activation, batch_invariant, rank, adapters_count;
+        float epsilon;
     }
     // out = residual + sum over a row's experts of weight * output + sigmoid(gate) * shared; without
     // gates, the shared output counts fully. Outputs of weight 0 are not added, whatever they are.

@@ -4,6 +4,7 @@ from assay.ops.activations import activate as activate, softmax as softmax, swig
 from assay.ops.adapters import (
     expands as expands,
     lora_expand as lora_expand,
+    lora_linear as lora_linear,
     lora_shrink as lora_shrink,
 )
 from assay.ops.attention import (

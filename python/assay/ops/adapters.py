@@ -78,11 +78,7 @@ def lora_expand(
     rows, rank = check(name, "product", product, (None, outputs)).shape[0], b.shape[1]
     check(name, "low", low, (rows, rank), (product.dtype,))
     check(name, "adapters", adapters, (rows,), I32)
-    gated = activation in GATED_ACTIVATIONS
-    if gated and outputs % 2:
-        raise ShapeError(f"{name}: expected an even number of outputs, got {outputs}")
-    code = ACTIVATIONS[activation] if gated and activation else activation_code(name, activation)
-    width = outputs // 2 if gated else outputs
+    code, width = _activation(name, activation, outputs)
     out = result(name, product.device, out, (rows, width), product.dtype)
     call(
         name,
@@ -93,6 +89,62 @@ def lora_expand(
         label,
     )
     return out
+
+
+def lora_linear(
+    x: Array,
+    weights: Weights,
+    low: Array,
+    b: Weights,
+    adapters: Array,
+    *,
+    adapters_count: int,
+    norm: Array | None = None,
+    epsilon: float = 0.0,
+    bias: Array | None = None,
+    activation: str | None = None,
+    residual: Array | None = None,
+    out: Array | None = None,
+    label: str | None = None,
+) -> Array:
+    """`linear` of few rows with the second product of each row's adapter, before the activation.
+
+    Arguments are those of `linear` and `lora_expand`; `adapters` was there before the preceding operation
+    began. A residual has no activation beside it.
+    """
+    name = "lora_linear"
+    rows, inputs = check(name, "x", x, (None, weights.shape[1])).shape
+    outputs = _outputs(name, b, adapters_count)
+    if weights.shape[0] != outputs:
+        raise ShapeError(f"{name}: expected b of {weights.shape[0]} outputs, got {outputs}")
+    check(name, "low", low, (rows, b.shape[1]), (x.dtype,))
+    check(name, "adapters", adapters, (rows,), I32)
+    check_given(name, "norm", norm, (inputs,))
+    check_given(name, "bias", bias, (outputs,))
+    check_given(name, "residual", residual, (rows, outputs))
+    if residual is not None and activation is not None:
+        raise InputError(f"{name}: expected no activation beside a residual, got {activation}")
+    code, width = _activation(name, activation, outputs)
+    out = result(name, x.device, out, (rows, width), x.dtype)
+    call(
+        name,
+        [x, weights.operand(), norm, bias, residual, low, b.operand(), adapters, out],
+        (rows, inputs, outputs, code, 0, b.shape[1], adapters_count, float(epsilon)),
+        x.device,
+        counting.gemm(rows, outputs, inputs, weights.element_bytes)
+        + counting.gemm(rows, outputs, b.shape[1], b.element_bytes),
+        label,
+    )
+    return out
+
+
+def _activation(name: str, activation: str | None, outputs: int) -> tuple[int, int]:
+    """The code of an activation, and how many outputs it leaves."""
+    if activation is None or activation not in GATED_ACTIVATIONS:
+        return activation_code(name, activation), outputs
+    if outputs % 2:
+        raise ShapeError(f"{name}: expected an even number of outputs, got {outputs}")
+    return ACTIVATIONS[activation], outputs // 2
 
 
 def _outputs(name: str, factors: Weights, adapters_count: int) -> int:

@@ -48,6 +48,14 @@ def expand(
     )
 
 
+def linear(
+    x: Array, weights: ops.Weights, low: Array, b: ops.Weights, adapters: Array, **options: Any
+) -> Array:
+    layer = {name: options.pop(name) for name in ("norm", "epsilon", "bias", "residual")}
+    product = ops.linear(x, weights, **layer)
+    return expand(product, low, b, adapters, **options)
+
+
 @pytest.mark.parametrize("model", ["llama", "gpt2"])
 def test_two_kernels_around_a_layer_add_what_grouped_products_add(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,11 +74,15 @@ def test_two_kernels_around_a_layer_add_what_grouped_products_add(
     monkeypatch.setattr(
         device, "capabilities", replace(device.capabilities, fused_adapters_max_rows=64)
     )
-    for name, stand_in in (("lora_shrink", shrink), ("lora_expand", expand)):
+    for name, stand_in in (
+        ("lora_shrink", shrink),
+        ("lora_expand", expand),
+        ("lora_linear", linear),
+    ):
 
         def called(*arguments: Any, label: str, stand_in: Any = stand_in, **options: Any) -> Array:
             calls.append(label)
-            assert options.pop("adapters_ready")
+            assert options.pop("adapters_ready", True)
             out: Array = stand_in(*arguments, **options)
             return out
 
@@ -94,5 +106,9 @@ def test_factors_of_another_shape_are_refused() -> None:
         ops.lora_shrink(x, a, adapters, adapters_count=2)
     with pytest.raises(ShapeError, match=r"product of shape \(any, 3\)"):
         ops.lora_expand(x, x, a, adapters, adapters_count=3)
+    b = ops.pack(np.zeros((6, 8), np.float32), "f32", (6, 8))
+    weights = ops.pack(np.zeros((4, 16), np.float32), "f32", (4, 16))
+    with pytest.raises(ShapeError, match="b of 4 outputs, got 2"):
+        ops.lora_linear(x, weights, xp.zeros((2, 8)), b, adapters, adapters_count=3)
     with pytest.raises(AssayError, match="an operation"):
         ops.lora_shrink(x, a, adapters, adapters_count=3)

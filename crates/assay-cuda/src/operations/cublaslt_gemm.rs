@@ -68,6 +68,7 @@ pub(super) fn fp8_gemm(call: &Call<'_>) -> Result<()> {
         out,
         activation: elementwise_activation(call)?,
         gated: false,
+        lora: None,
     };
     if rows * outputs == 0 {
         return Ok(());

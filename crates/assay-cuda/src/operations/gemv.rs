@@ -207,7 +207,8 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
     };
     let facts = call.queue.device().facts();
     let in_registers = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
-    let (shape, buffer) = match CircularBuffer::new(facts, layout, linear.inputs, &in_registers) {
+    let buffered = CircularBuffer::new(facts, layout, linear.inputs, &in_registers);
+    let (shape, buffer) = match buffered.filter(|_| linear.lora.is_none()) {
         Some((shape, buffer)) => (shape, Some(buffer)),
         None => (in_registers, None),
     };
@@ -219,6 +220,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
         ("NORM", linear.gain.is_some().into()),
         ("GATED", linear.gated.into()),
         ("ACTIVATION", linear.activation.into()),
+        ("LORA_RANK", linear.lora.map_or(0, |lora| lora.rank).into()),
         ("INPUTS", linear.inputs.into()),
         ("MAX_ROWS", rows.into()),
         ("ROWS_PER_CTA", rows_per_cta.into()),
@@ -247,7 +249,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
     while done < linear.rows {
         let pass_rows = (linear.rows - done).min(max_rows_at_once);
         let residual = linear.residual.map(|one| advanced(one, done * linear.outputs));
-        let arguments = [
+        let mut arguments = vec![
             pointer(linear.weights),
             KernelArgument::Pointer(linear.packed.map_or(DevicePointer(0), |one| one.scales)),
             pointer(advanced(linear.x, done * linear.inputs)),
@@ -259,6 +261,10 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
             int(linear.outputs),
             KernelArgument::F32(linear.epsilon),
         ];
+        if let Some(lora) = linear.lora {
+            let low = advanced(lora.low, done * lora.rank);
+            arguments.extend([low, lora.b, advanced(lora.adapters, done)].map(pointer));
+        }
         call.queue.launch(&function, config, &arguments)?;
         done += pass_rows;
     }

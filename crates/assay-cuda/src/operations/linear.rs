@@ -34,11 +34,16 @@ pub(super) fn weights(
 }
 
 pub(super) fn linear(call: &Call<'_>) -> Result<()> {
-    let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
-    let outputs = call.size("outputs")?;
     if call.raw("x")?.format == ElementFormat::Fp8 {
         return fp8_gemm(call);
     }
+    launch_linear(call, &read_linear(call)?)
+}
+
+/// The arguments of a call of `linear`, or of one that has all of its operands.
+pub(super) fn read_linear(call: &Call<'_>) -> Result<LinearArguments> {
+    let (rows, inputs) = (call.size("rows")?, call.size("inputs")?);
+    let outputs = call.size("outputs")?;
     let x = call.operand("x", &[rows, inputs])?;
     let (weights, packed) = weights(call, x.format, outputs, inputs)?;
     let activation = activation(call)?;
@@ -61,36 +66,55 @@ pub(super) fn linear(call: &Call<'_>) -> Result<()> {
             other => other,
         },
         gated,
+        lora: None,
     };
     if gated && (!outputs.is_multiple_of(2) || linear.residual.is_some()) {
         let expected = "an even number of outputs and no residual for a gated activation";
         return Err(call.error(expected, format_args!("{outputs} outputs")));
     }
-    launch_linear(call, &linear)
+    Ok(linear)
+}
+
+/// Launches the kernel that computes a layer of few rows with all around it, if there is one for it, and returns
+/// whether it did.
+pub(super) fn try_one_kernel(call: &Call<'_>, linear: &LinearArguments) -> Result<bool> {
+    if !is_supported(linear) {
+        return Ok(false);
+    }
+    if try_small_m_gemm(call, linear)? {
+        return Ok(true);
+    }
+    let use_gemv = prefers_gemv(linear);
+    if use_gemv {
+        launch_gemv(call, linear)?;
+    }
+    Ok(use_gemv)
+}
+
+/// Whether GEMV and small-M GEMM read such rows of x.
+fn is_supported(linear: &LinearArguments) -> bool {
+    let is_16_bit = matches!(linear.x.format, ElementFormat::F16 | ElementFormat::Bf16);
+    let aligned_inputs = linear.inputs > 0 && linear.inputs.is_multiple_of(8);
+    is_16_bit && aligned_inputs && linear.x.pointer.0.is_multiple_of(16)
 }
 
 /// Launches the kernel that suits a linear layer; the call has `epsilon` and `batch_invariant`.
 pub(super) fn launch_linear(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
-    let (x, inputs, packed) = (linear.x, linear.inputs, linear.packed);
+    let (x, packed) = (linear.x, linear.packed);
     if linear.rows * linear.outputs == 0 {
         return Ok(());
     }
-    let is_16_bit = matches!(x.format, ElementFormat::F16 | ElementFormat::Bf16);
-    let aligned_inputs = inputs > 0 && inputs.is_multiple_of(8);
-    let supported = is_16_bit && aligned_inputs && x.pointer.0.is_multiple_of(16);
+    let supported = is_supported(linear);
     // A GEMM of another shape may sum in another order.
     let batch_invariant = call.integer("batch_invariant")? != 0;
     if packed.is_some() && !supported {
         return Err(call.error("x of f16 or bf16 beside quantized weights", x.format));
     }
-    if supported && !batch_invariant && try_small_m_gemm(call, linear)? {
+    if !batch_invariant && try_one_kernel(call, linear)? {
         return Ok(());
     }
     // Batch-invariant: one kernel for any number of rows, GEMV where weights are quantized.
-    let use_gemv = match batch_invariant {
-        true => packed.is_some(),
-        false => prefers_gemv(linear),
-    };
+    let use_gemv = batch_invariant && packed.is_some();
     if supported && (use_gemv || !blas::is_available()) {
         if !use_gemv {
             call.queue.device().note_fallback_gemm();

@@ -1,10 +1,13 @@
-//! LoRA adapters of few rows: two small kernels around a linear layer, which each row's index steers.
+//! LoRA adapters of few rows, whose indices choose the factors: the first product is a kernel of its own, the second
+//! one too, or part of the layer's kernel.
 
-use super::call::{Call, int, pointer, pointer_or_null};
+use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::define::Define;
 use super::grid::grid_2d;
 use super::layers::activation;
-use assay_operations::ElementFormat::{Bf16, F16, I32};
+use super::linear::{launch_linear, read_linear, try_one_kernel};
+use super::linear_arguments::{LinearArguments, LoraArguments};
+use assay_operations::ElementFormat::{self, Bf16, F16, I32};
 use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{BackendError, KernelArgument, Result};
 
@@ -18,6 +21,8 @@ const EXPAND_THREADS: u64 = 128;
 const MAX_EXPAND_CHUNKS: u64 = 32;
 /// Rows of a CTA of the second product: those of one adapter share what a thread holds.
 const MAX_EXPAND_ROWS: u64 = 4;
+/// The largest rank whose second product is part of the layer's kernel: a thread computes whole outputs.
+const MAX_FUSED_RANK: u64 = 128;
 /// The most rows of a grid's y.
 const MAX_ROWS: u64 = 65_535;
 
@@ -73,59 +78,129 @@ pub(super) fn lora_shrink(call: &Call<'_>) -> Result<()> {
     call.queue.launch(&function, grid_2d(rank / ranks, rows, SHRINK_THREADS), &arguments)
 }
 
-pub(super) fn lora_expand(call: &Call<'_>) -> Result<()> {
+/// The second product, which is added to that of the layer.
+struct Expand {
+    rows: u64,
+    outputs: u64,
+    product: Operand,
+    lora: LoraArguments,
+    out: Operand,
+    activation: Activation,
+    gated: bool,
+    adapters_ready: bool,
+}
+
+impl Expand {
+    fn launch(&self, call: &Call<'_>) -> Result<()> {
+        let Expand { rows, outputs, product, lora, out, gated, .. } = *self;
+        let LoraArguments { rank, low, b, adapters } = lora;
+        let columns = if gated { outputs / 2 } else { outputs };
+        if rows * columns == 0 {
+            return Ok(());
+        }
+        let is_aligned = [low, b].into_iter().all(|one| one.pointer.0.is_multiple_of(16));
+        let chunks = rank.div_ceil(8) * if gated { 2 } else { 1 };
+        let supported = matches!(product.format, F16 | Bf16)
+            && is_aligned
+            && rank.is_multiple_of(8)
+            && (1..=MAX_EXPAND_CHUNKS).contains(&chunks);
+        let rows_per_cta = rows.next_power_of_two().min(MAX_EXPAND_ROWS);
+        let groups = rows.div_ceil(rows_per_cta);
+        if !supported || groups > MAX_ROWS {
+            return Err(unsupported(call, product, rank));
+        }
+        let defines: [Define; 7] = [
+            ("ELEMENT", call.float_type("product", product)?.into()),
+            ("RANK", rank.into()),
+            ("ROWS_PER_CTA", rows_per_cta.into()),
+            ("THREADS", EXPAND_THREADS.into()),
+            ("GATED", gated.into()),
+            ("ACTIVATION", self.activation.into()),
+            ("ADAPTERS_READY", self.adapters_ready.into()),
+        ];
+        let function = call.function("lora_expand", &defines)?;
+        let arguments = [
+            pointer(product),
+            pointer(low),
+            pointer(b),
+            pointer(adapters),
+            pointer(out),
+            int(rows),
+            int(columns),
+        ];
+        let config = grid_2d(columns.div_ceil(EXPAND_THREADS), groups, EXPAND_THREADS);
+        call.queue.launch(&function, config, &arguments)
+    }
+}
+
+/// The operands of the second product.
+fn read_lora(call: &Call<'_>, format: ElementFormat) -> Result<LoraArguments> {
     let (rows, outputs) = (call.size("rows")?, call.size("outputs")?);
     let (rank, count) = (call.size("rank")?, call.size("adapters_count")?);
+    Ok(LoraArguments {
+        rank,
+        low: call.typed("low", format, &[rows, rank])?,
+        b: call.typed("b", format, &[count, outputs, rank])?,
+        adapters: call.typed("adapters", I32, &[rows])?,
+    })
+}
+
+pub(super) fn lora_expand(call: &Call<'_>) -> Result<()> {
+    let (rows, outputs) = (call.size("rows")?, call.size("outputs")?);
     let activation = activation(call)?;
     let gated = activation.is_gated();
     if gated && !outputs.is_multiple_of(2) {
         return Err(call.error("an even number of outputs", outputs));
     }
-    let columns = if gated { outputs / 2 } else { outputs };
     let product = call.operand("product", &[rows, outputs])?;
-    let low = call.typed("low", product.format, &[rows, rank])?;
-    let b = call.typed("b", product.format, &[count, outputs, rank])?;
-    let adapters = call.typed("adapters", I32, &[rows])?;
-    let out = call.typed("out", product.format, &[rows, columns])?;
-    if rows * columns == 0 {
+    let columns = if gated { outputs / 2 } else { outputs };
+    let expand = Expand {
+        rows,
+        outputs,
+        product,
+        lora: read_lora(call, product.format)?,
+        out: call.typed("out", product.format, &[rows, columns])?,
+        activation: match activation {
+            Activation::Swiglu => Activation::None,
+            other => other,
+        },
+        gated,
+        adapters_ready: call.integer("adapters_ready")? != 0,
+    };
+    expand.launch(call)
+}
+
+pub(super) fn lora_linear(call: &Call<'_>) -> Result<()> {
+    let linear = read_linear(call)?;
+    if linear.rows * linear.outputs == 0 {
         return Ok(());
     }
-    let is_aligned = [low, b].into_iter().all(|one| one.pointer.0.is_multiple_of(16));
-    let chunks = rank.div_ceil(8) * if gated { 2 } else { 1 };
-    let supported = matches!(product.format, F16 | Bf16)
-        && is_aligned
-        && rank.is_multiple_of(8)
-        && (1..=MAX_EXPAND_CHUNKS).contains(&chunks);
-    let rows_per_cta = rows.next_power_of_two().min(MAX_EXPAND_ROWS);
-    let groups = rows.div_ceil(rows_per_cta);
-    if !supported || groups > MAX_ROWS {
-        return Err(unsupported(call, product, rank));
+    let lora = read_lora(call, linear.x.format)?;
+    let is_aligned = [lora.low, lora.b].into_iter().all(|one| one.pointer.0.is_multiple_of(16));
+    let is_fused = is_aligned && lora.rank.is_multiple_of(8) && lora.rank <= MAX_FUSED_RANK;
+    if is_fused && try_one_kernel(call, &LinearArguments { lora: Some(lora), ..linear })? {
+        return Ok(());
     }
-    let gate = match activation {
-        Activation::Swiglu => Activation::None,
-        other => other,
+    let bytes = linear.rows * linear.outputs * element_bytes(linear.x.format).unwrap_or(0);
+    let product = Operand { pointer: call.scratch("product", bytes)?, bytes, ..linear.x };
+    // The kernel of the second product applies the activation to the sum, a residual included.
+    if linear.residual.is_some() && (linear.gated || linear.activation != Activation::None) {
+        return Err(call.error("no activation beside a residual", linear.activation));
+    }
+    let plain =
+        LinearArguments { out: product, activation: Activation::None, gated: false, ..linear };
+    launch_linear(call, &plain)?;
+    let expand = Expand {
+        rows: linear.rows,
+        outputs: linear.outputs,
+        product,
+        lora,
+        out: linear.out,
+        activation: linear.activation,
+        gated: linear.gated,
+        adapters_ready: true,
     };
-    let defines: [Define; 7] = [
-        ("ELEMENT", call.float_type("product", product)?.into()),
-        ("RANK", rank.into()),
-        ("ROWS_PER_CTA", rows_per_cta.into()),
-        ("THREADS", EXPAND_THREADS.into()),
-        ("GATED", gated.into()),
-        ("ACTIVATION", gate.into()),
-        ("ADAPTERS_READY", (call.integer("adapters_ready")? != 0).into()),
-    ];
-    let function = call.function("lora_expand", &defines)?;
-    let arguments = [
-        pointer(product),
-        pointer(low),
-        pointer(b),
-        pointer(adapters),
-        pointer(out),
-        int(rows),
-        int(columns),
-    ];
-    let config = grid_2d(columns.div_ceil(EXPAND_THREADS), groups, EXPAND_THREADS);
-    call.queue.launch(&function, config, &arguments)
+    expand.launch(call)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 48] = [
+const BODIES: [(&str, Body); 49] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -90,6 +90,7 @@ const BODIES: [(&str, Body); 48] = [
     ("combine_experts", experts::combine_experts),
     ("lora_shrink", lora::lora_shrink),
     ("lora_expand", lora::lora_expand),
+    ("lora_linear", lora::lora_linear),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),
     ("reduce", reduce::reduce),

@@ -152,6 +152,7 @@ impl Router {
             out: self.logits,
             activation: Activation::None,
             gated: false,
+            lora: None,
         };
         launch_linear(call, &linear)?;
         let size = [self.rows, self.experts_count];

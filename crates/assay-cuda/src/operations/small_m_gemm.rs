@@ -72,7 +72,8 @@ pub(super) fn try_small_m_gemm(call: &Call<'_>, linear: &LinearArguments) -> Res
     let Some(shape) = SmallMShape::new(call.queue, linear) else {
         return Ok(false);
     };
-    let defines: [Define; 13] = [
+    let (lora_rank, lora) = linear.lora_arguments();
+    let defines: [Define; 14] = [
         ("ELEMENT", call.float_type("x", linear.x)?.into()),
         ("OUTPUT", call.float_type("out", linear.out)?.into()),
         ("NORM", linear.gain.is_some().into()),
@@ -86,13 +87,14 @@ pub(super) fn try_small_m_gemm(call: &Call<'_>, linear: &LinearArguments) -> Res
         ("MAX_TILES", shape.tiles_per_cta.min(MAX_TILES).into()),
         ("WARPS", shape.warps.into()),
         ("CTAS_PER_SM", 1u64.into()),
+        ("LORA_RANK", lora_rank.into()),
     ];
     let function = call.function("small_m_gemm", &defines)?;
     let config = LaunchConfig {
         shared_bytes: shape.ring_bytes() as u32,
         ..grid_1d(shape.ctas, shape.warps * 32)
     };
-    let arguments = [
+    let mut arguments = vec![
         pointer(linear.weights),
         pointer(linear.x),
         pointer_or_null(linear.gain),
@@ -103,6 +105,7 @@ pub(super) fn try_small_m_gemm(call: &Call<'_>, linear: &LinearArguments) -> Res
         int(linear.outputs),
         KernelArgument::F32(linear.epsilon),
     ];
+    arguments.extend(lora);
     call.queue.launch(&function, config, &arguments)?;
     Ok(true)
 }

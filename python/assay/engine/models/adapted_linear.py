@@ -25,6 +25,18 @@ class PlainLinear(Protocol):
     """The layer without adapters and activation."""
 
     @property
+    def weights(self) -> ops.Weights:
+        """The first matrix."""
+
+    @property
+    def rest(self) -> tuple[ops.Weights, ...]:
+        """Matrices of other formats."""
+
+    @property
+    def bias(self) -> Array | None:
+        """Added to the product."""
+
+    @property
     def outputs(self) -> int:
         """Outputs of all matrices."""
 
@@ -76,7 +88,23 @@ def forward_adapted(
         out=low,
         label=f"{label}.lora_a",
     )
-    # Between the two products: the layer's kernel loads weights while the first one runs.
+    if not plain.rest:
+        ops.lora_linear(
+            x,
+            plain.weights,
+            low,
+            factors.b,
+            buffers.indices,
+            adapters_count=factors.adapters,
+            norm=None if norm is None else norm.weight,
+            epsilon=0.0 if norm is None else norm.epsilon,
+            bias=plain.bias,
+            activation=activation,
+            residual=residual,
+            out=out,
+            label=label,
+        )
+        return
     plain.forward(x, product, label, step, norm=norm, residual=residual)
     ops.lora_expand(
         product,
