@@ -106,6 +106,7 @@ def audit_command(
                 [", ".join(p) for p in report.similar_variables],
             ),
             ("unused constants", report.unused_constants),
+            ("hardware that moves no headline", answer.hardware.issues),
         ):
             yield f"{title}: {len(names) or 'none'}"
             yield from _listed(names, canvas, indent="    ")

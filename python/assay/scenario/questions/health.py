@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assay.model.auditing.debt import Debt
     from assay.model.auditing.verify import VerifyReport
     from assay.model.auditing.work import WorkItem
+    from assay.scenario.hardware_audit import HardwareAudit
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
@@ -47,25 +48,44 @@ def verify_model(profile: str = "fast", *, read_only: bool = False) -> VerifyAns
 
 @dataclass(frozen=True)
 class AuditAnswer(Answer):
-    """Unsourced, unreachable and duplicate declarations."""
+    """Unsourced, unreachable and duplicate declarations, and hardware that moves no headline."""
 
     report: AuditReport
+    hardware: HardwareAudit
 
     def to_json(self) -> dict[str, Any]:
         """The audit as JSON data."""
-        return self.report.to_data()
+        return {**self.report.to_data(), "hardware": list(self.hardware.issues)}
 
 
 def audit_model(target: str | None = None, *, fail_on_issues: bool = False) -> AuditAnswer:
-    """Find unsourced, unreachable and duplicate declarations, of all or of a variable's cone."""
-    from assay.model.auditing.audit import audit
+    """Find unsourced, unreachable and duplicate declarations, of all or of a variable's cone.
 
-    report = audit(stack.registry(), target)
+    Of all, a datum of hardware that moves no headline, a value outside its bounds and a constant of nature
+    that nothing uses are problems in any case.
+    """
+    from assay.model.auditing.audit import audit
+    from assay.scenario.hardware_audit import HardwareAudit, audit_hardware, covers
+
+    registry = stack.registry()
+    report = audit(registry, target)
+    hardware = HardwareAudit((), ())
+    if target is None and covers(registry):
+        hardware = audit_hardware()
     problem = None
-    if fail_on_issues and report.issues:
+    faults = [
+        *hardware.issues,
+        *(f"constant {name} is not used" for name in report.unused_constants),
+    ]
+    if faults and covers(registry):
+        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+        problem = CheckFailedError(
+            f"{faults[0]}{more}", "assay sensitivity HEADLINE shows what moves it"
+        )
+    elif fail_on_issues and report.issues:
         more = f" and {len(report.issues) - 1} more" if len(report.issues) > 1 else ""
         problem = CheckFailedError(f"{report.issues[0]}{more}")
-    return AuditAnswer(report, problem=problem)
+    return AuditAnswer(report, hardware, problem=problem)
 
 
 @dataclass(frozen=True)
