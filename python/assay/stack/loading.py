@@ -45,6 +45,7 @@ SCOPE_MODULES = (
     "assay.stack.carbon",
     "assay.stack.lithography",
     "assay.stack.scaling",
+    "assay.stack.nuclear",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
 
