@@ -61,3 +61,13 @@ def test_measured_latencies_are_near_and_within_their_intervals(
 def test_a_rate_beyond_the_server_is_refused(predicted: LoadPrediction) -> None:
     # The measured server saturates near 30 requests/s.
     assert [rate for rate, _ in predicted.refused] == [60.0]
+
+
+@pytest.mark.parametrize("prompt", [8_192, 65_536])
+def test_a_few_tokens_beyond_a_chunk_are_no_whole_chunk(prompt: int) -> None:
+    # A prompt of 8,200 tokens took the time of 16,384, one of 155,527 that of 163,840.
+    whole, more = (
+        predict_load("llama-3.1-8b", "h200_sxm", [1e-3], prompt=tokens, output=2).rates[0]
+        for tokens in (prompt, prompt + 8)
+    )
+    assert 1 < more.first_token.mean / whole.first_token.mean < 1.06

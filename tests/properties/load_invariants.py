@@ -159,9 +159,13 @@ def lone_request(draw: Draw, answers: Answers) -> Violation | None:
         return steps.graph.totals["step"].value * 1e-9
 
     def ask() -> tuple[float, float]:
-        chunk = min(prompt, BUDGET)
-        own = seconds(sequences=0, prefill_tokens=chunk, prompt=prompt)
-        return seconds(sequences=1), own * math.ceil(prompt / chunk)
+        whole, rest = divmod(prompt, BUDGET)
+        own = [
+            count * seconds(sequences=0, prefill_tokens=tokens, prompt=prompt)
+            for count, tokens in ((whole, BUDGET), (1, rest))
+            if count and tokens
+        ]
+        return seconds(sequences=1), math.fsum(own)
 
     step, prefill = answers.once(
         ("steps", tuple(draw.entries.items()), tuple(draw.values.items())), ask

@@ -75,6 +75,31 @@ class PredictedLoad(OpenLoop):
     """None where latencies have no upper end."""
 
 
+class _Parts:
+    """How a prompt is divided over iterations: in units of one or several iterations each.
+
+    `tokens` are the tokens of prompts of iterations; the time of an iteration with so many units of
+    prompts is `shares` of the times with those: units of a long prompt have the mean of its iterations,
+    the last of which takes the rest.
+    """
+
+    def __init__(self, fresh: int, budget: int) -> None:
+        chunks = math.ceil(fresh / budget)
+        self.each = math.ceil(chunks / _MOST_UNITS)
+        self.units = math.ceil(chunks / self.each)
+        self.at_once = min(max(budget // fresh, 1), _MOST_AT_ONCE)
+        if chunks == 1:
+            self.tokens = [fresh * units for units in range(self.at_once + 1)]
+            self.shares = np.eye(self.at_once + 1)
+            return
+        whole, rest = divmod(fresh, budget)
+        iterations = self.units * self.each
+        self.tokens = [0, budget, rest or 1]
+        last = 1 if rest else 0
+        mean = [(iterations - whole - last) / iterations, whole / iterations, last / iterations]
+        self.shares = np.array([[1.0, 0.0, 0.0], mean]).T
+
+
 def latencies(
     model: ModelSpec,
     hardware: HardwareSpec,
@@ -86,15 +111,12 @@ def latencies(
     """The latencies of a server at each arrival rate, and why it is saturated at others."""
     fresh = max(round(load.prompt * (1 - load.prefix_hits)), 1)
     budget = int(engine_constants(batch.engine).given[PROMPT_BUDGET])
-    chunks = math.ceil(fresh / budget)
-    each = math.ceil(chunks / _MOST_UNITS)
-    at_once = min(max(budget // fresh, 1), _MOST_AT_ONCE)
-    tokens = min(fresh, budget)
-    iteration = _iterations(model, hardware, batch, load, tokens, at_once)
+    parts = _Parts(fresh, budget)
+    iteration = _iterations(model, hardware, batch, load, parts)
     drafted = batch.speculative_tokens
     accepted = batch.acceptance or 0.0
     emitted = drafted + 1.0 if accepted >= 1 else (1 - accepted ** (drafted + 1)) / (1 - accepted)
-    errors = _log_errors(model, hardware, batch, load, tokens)
+    errors = _log_errors(model, hardware, batch, load, min(fresh, budget))
     rows: list[PredictedLoad] = []
     refused: list[tuple[float, str]] = []
     for rate in rates:
@@ -102,9 +124,9 @@ def latencies(
 
         def at(deviations: float, rate: float = rate) -> OpenLoop | str:
             requests = Requests(
-                rate=rate, output=load.output, units=math.ceil(chunks / each),
-                units_at_once=at_once, unit_iterations=each, emitted=emitted,
-                most_running=load.most_running, **_server(batch.engine, deviations),
+                rate=rate, output=load.output, units=parts.units, units_at_once=parts.at_once,
+                unit_iterations=parts.each, emitted=emitted, most_running=load.most_running,
+                **_server(batch.engine, deviations),
             )  # fmt: skip
             return _answer(requests, _slower(iteration, errors, deviations), load)
 
@@ -176,9 +198,8 @@ def _slower(
 
 
 def _iterations(
-    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, load: ServedLoad, tokens: int,
-    at_once: int,
-) -> IterationTime:  # fmt: skip
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, load: ServedLoad, parts: _Parts
+) -> IterationTime:
     """Seconds of an iteration by decoding requests and units of prompts, from one tape."""
     numbers = [0, 1]
     while numbers[-1] < load.most_running:
@@ -187,17 +208,17 @@ def _iterations(
         batch, context=load.prompt + load.output // 2, prompt=load.prompt, sequences=1,
         prefill_tokens=0,
     )  # fmt: skip
-    prefills = [tokens * units for units in range(at_once + 1)]
-    table = np.zeros((len(numbers), len(prefills)))
+    times = np.zeros((len(numbers), len(parts.tokens)))
     step_ns = sweep(
-        model, hardware, chosen, {"sequences": numbers[1:], "prefill_tokens": prefills}
+        model, hardware, chosen, {"sequences": numbers[1:], "prefill_tokens": parts.tokens}
     ).step_ns
-    table[1:] = np.reshape(step_ns, (len(numbers) - 1, len(prefills))) * 1e-9
+    times[1:] = np.reshape(step_ns, (len(numbers) - 1, len(parts.tokens))) * 1e-9
     alone = sweep(
-        model, hardware, replace(chosen, sequences=0, prefill_tokens=tokens),
-        {"prefill_tokens": prefills[1:]},
+        model, hardware, replace(chosen, sequences=0, prefill_tokens=parts.tokens[1]),
+        {"prefill_tokens": parts.tokens[1:]},
     ).step_ns  # fmt: skip
-    table[0, 1:] = alone * 1e-9
+    times[0, 1:] = alone * 1e-9
+    table = times @ parts.shares
 
     @cache
     def row(decoding: int) -> list[float]:
