@@ -36,9 +36,10 @@ def test_gaps_are_counted_as_the_library_counts_them():
     registry = CollectorRegistry()
     registry.register(own)
     theirs = Histogram("gaps", "Meaning.", ("model_name",), registry=None, buckets=bounds)
-    for value in (0.0005, 0.001, 0.0011, 0.01, 0.3, 0.5, 7.0):
-        own.of("m").observe(value)
-        theirs.labels("m").observe(value)
+    for count, value in enumerate((0.0005, 0.001, 0.0011, 0.01, 0.25, 0.5, 7.0), 1):
+        own.of("m").observe(value, count)
+        for _ in range(count):
+            theirs.labels("m").observe(value)
     reference = CollectorRegistry()
     reference.register(theirs)
 

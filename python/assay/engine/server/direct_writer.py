@@ -39,7 +39,9 @@ class DirectWriter:
     @property
     def is_ready(self) -> bool:
         """Whether the client reads fast enough; what comes meanwhile is for ASGI, which waits."""
-        return not (self._flow.write_paused or self._cycle.disconnected)
+        # A transport knows that its client has gone before its protocol is told.
+        gone = self._cycle.disconnected or self._transport.is_closing()
+        return not (self._flow.write_paused or gone)
 
     def write(self, data: bytes) -> None:
         """Send a part of the body as one chunk (RFC 9112, section 7.1)."""
