@@ -37,6 +37,7 @@ CHANGES = [
     {"token_budget": 16},
     {"block_tokens": kv_block_size(24)},
     {"speculation_depth": 3},
+    {"speculation_depth": 3, "draft_policy": "always"},
     {"speculation_depth": 2, "speculation_method": "layer_skip", "draft_layers": 1},
     {
         "speculation_depth": 2,

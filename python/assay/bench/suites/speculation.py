@@ -33,10 +33,14 @@ TEXTS: Final[Mapping[str, str]] = {
 """What is continued: prose that repeats little, and code that repeats its prompt."""
 
 METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "ngram": {"speculation_depth": 4},
-    "lookahead": {"speculation_depth": 4},
-    "layer_skip": {"speculation_depth": 3},
-    "draft_model": {"speculation_depth": 4, "draft_weight_format": "q4_1"},
+    "ngram": {"speculation_depth": 4, "draft_policy": "always"},
+    "lookahead": {"speculation_depth": 4, "draft_policy": "always"},
+    "layer_skip": {"speculation_depth": 3, "draft_policy": "always"},
+    "draft_model": {
+        "speculation_depth": 4,
+        "draft_weight_format": "q4_1",
+        "draft_policy": "always",
+    },
 }
 """The settings of each method."""
 

@@ -130,6 +130,12 @@ KNOBS: dict[str, Knob] = {
             choices=("ngram", "lookahead", "draft_model", "layer_skip"),
         ),
         Knob(
+            "draft_policy",
+            "when to draft: always, or where it pays, as measured while the engine runs",
+            "paying",
+            choices=("paying", "always"),
+        ),
+        Knob(
             "draft_model",
             "model that drafts: a GGUF file, a folder or a known name; empty is the same weights",
             "",
@@ -212,6 +218,7 @@ class Settings(NamedTuple):
     attention_split: int
     speculation_depth: int
     speculation_method: str
+    draft_policy: str
     draft_model: str
     draft_weight_format: str
     draft_layers: int

@@ -16,6 +16,7 @@ from assay.engine.speculation.draft_model import DraftModelProposer
 from assay.engine.speculation.layer_skip import KvLayers, LayerSkipProposer, kept_layers, skipping
 from assay.engine.speculation.lookahead import LookaheadProposer
 from assay.engine.speculation.ngram import NgramProposer
+from assay.engine.speculation.paying import PayingProposer
 from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
@@ -56,7 +57,8 @@ def draft_model(files: ModelFiles, device: Device, settings: Settings) -> Model 
 
 def proposer(target: Target) -> Proposer:
     """What proposes draft tokens for an engine with these settings."""
-    return _METHODS[target.settings.speculation_method](target)
+    chosen = _METHODS[target.settings.speculation_method](target)
+    return PayingProposer(chosen) if target.settings.draft_policy == "paying" else chosen
 
 
 def _ngram(_: Target) -> Proposer:
