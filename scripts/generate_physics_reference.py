@@ -1,0 +1,178 @@
+"""Writes docs/reference/physics.md: the layers below the pins, their equations, and what they move.
+
+python scripts/generate_physics_reference.py          # write it
+python scripts/generate_physics_reference.py --check  # exit with 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay import stack
+from assay.model import Registry
+from assay.scenario.question import read_question
+from generated_pages import write_or_check
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "physics.md"
+COMMAND = "python scripts/generate_physics_reference.py"
+TRAINING, SERVING = "llama3_8b_8_h100_training", "llama3_8b_h200_serving"
+
+LAYERS = (
+    ("Nuclei", "nuclear", ("nuclear",)),
+    ("Lithography", "lithography", ("lithography.source", "lithography.optics", "lithography.scanner",
+                                    "lithography.resist")),
+    ("Transistors", "transistor", ("transistor",)),
+    ("Wires", "wires", ("wires",)),
+    ("Timing", "timing", ("timing",)),
+    ("Memory cells and devices", "dram", ("dram.cell", "dram.device")),
+    ("Arithmetic units", "arithmetic", ("arithmetic",)),
+    ("Floorplan", "floorplan", ("floorplan",)),
+    ("Power delivery and heat", "delivery", ("delivery",)),
+    ("Scaling laws", "scaling", ("scaling",)),
+)  # fmt: skip
+"""Title, scope and modules of every layer, from the nucleus up."""
+
+
+class Asked(NamedTuple):
+    """A question, the scenario that answers it, and the figure from outside."""
+
+    question: str
+    target: str
+    preset: str = TRAINING
+    includes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    assign: tuple[str, ...] = ()
+    outside: str = ""
+
+    @property
+    def command(self) -> str:
+        """How to ask it."""
+        words = ["assay", "resolve", self.target, "--preset", self.preset]
+        for option, items in (
+            ("--with", self.includes),
+            ("--variant", self.variants),
+            ("--set", self.assign),
+        ):
+            for item in items:
+                words += [option, shlex.quote(item)]
+        return " ".join(words)
+
+
+_EUV = ("processes/n5", "scanners/nxe_3600d")
+_BY_AREA = ("carbon.gpu.embodied=gpu.embodied_by_area",)
+_LAW = ("scaling_laws/besiroglu_2024",)
+QUESTIONS = (
+    Asked("What does a shrink to 2 nm do to a step?", "training.step_time", includes=("processes/n2",),
+          outside="-9.4 %, to 12.45 s"),
+    Asked("And to the cost of a token?", "econ.cost.per_token", includes=("processes/n2",), outside="-10.4 %"),
+    Asked("What does the clock of dense GEMMs on an H200 come to?", "gpu.throttle", SERVING,
+          assign=("gpu.activity=1", "gpu.memory.duty=0.05", "gpu.coolant_temperature=312 K"),
+          outside="1,395 MHz at 697 W: 0.762 of 1.83 GHz"),
+    Asked("How many droplets of tin print a GPU?", "lithography.gpu.droplets", includes=_EUV, outside="4.4e5 by hand"),
+    Asked("And a training token?", "lithography.token.droplets", includes=_EUV, outside="3.4e-7 by hand"),
+    Asked("How noisy is the light of a contact?", "lithography.resist.absorbed_noise", includes=_EUV,
+          outside="3.8 %, Poisson"),
+    Asked("How much of its data sheet's rate can an H200 read?", "dram.efficiency", SERVING, ("memories/hbm3e",),
+          outside="4.574 of 4.8 TB/s: 0.953"),
+    Asked("And copy?", "dram.efficiency", SERVING, ("memories/hbm3e",), assign=("dram.write_share=0.5",),
+          outside="4.257 of 4.8 TB/s: 0.887"),
+    Asked("Operations in a cycle on 16 bits?", "arithmetic.flops.bits_16", outside="989.4 TFLOP/s / 132 / 1.83 GHz"),
+    Asked("What is a GPU made of, in dollars?", "manufacturing.gpu.cost", outside="3,320 USD"),
+    Asked("What is embodied in it?", "carbon.gpu.embodied", variants=_BY_AREA, outside="164 kg"),
+    Asked("Which size reaches a loss of 1.97?", "scaling.goal.size", includes=_LAW,
+          assign=("scaling.goal.loss=1.97",), outside="SciPy agrees"),
+    Asked("And if it then serves 1e13 tokens?", "scaling.goal.size", includes=_LAW,
+          assign=("scaling.goal.loss=1.97", "scaling.goal.served_tokens=1e13"), outside="smaller"),
+    Asked("What does Muon add to the operations?", "training.update.orthogonalization_share",
+          includes=("optimizers/muon",), outside="5 m / B"),
+)  # fmt: skip
+
+
+def answer(asked: Asked) -> str:
+    """The figure that the command prints, without its interval."""
+    question = read_question(
+        asked.preset, list(asked.assign), list(asked.variants), list(asked.includes)
+    )
+    value = question.resolve(asked.target, intervals=False).require_value()
+    variable = stack.registry().variables[asked.target]
+    return f"{variable.shown(value):.3g} {variable.display.text}".removesuffix(" 1")
+
+
+def write_page() -> str:
+    """The whole page as Markdown."""
+    registry = stack.registry()
+    lines = [
+        "# From sand to token",
+        "",
+        f"Written by `{COMMAND}` from the equations; do not edit. The layers below the pins of a GPU, from the",
+        "nucleus up: what each is about, what it moves, and its relations. A stated quantity has alternatives that",
+        "compute it, used where `--variant` or an entry of the catalog chooses one",
+        "([which relation defines a variable](../design/choosing-relations.md)).",
+        "",
+        "## Questions",
+        "",
+        "| question | answer | from outside | command |",
+        "|---|--:|---|---|",
+    ]
+    lines += [f"| {q.question} | {answer(q)} | {q.outside} | `{q.command}` |" for q in QUESTIONS]
+    for title, scope, modules in LAYERS:
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            *_paragraphs(modules),
+            *_attachments(registry, scope),
+            *_relations(registry, scope),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _paragraphs(modules: Sequence[str]) -> Iterator[str]:
+    for module in modules:
+        text = inspect.getdoc(importlib.import_module(f"assay.stack.{module}")) or ""
+        yield from (text, "")
+
+
+def _attachments(registry: Registry, scope: str) -> Iterator[str]:
+    """Quantities of other layers that this one computes where chosen."""
+    rows = [
+        f"`{relation.variable}` by `--variant {relation.variable}={relation.name}`"
+        for relation in registry.relations.values()
+        if relation.scope == scope
+        and relation.variable
+        and not relation.variable.startswith(f"{scope}.")
+    ]
+    if rows:
+        yield f"Moves {', '.join(rows)}."
+        yield ""
+
+
+def _relations(registry: Registry, scope: str) -> Iterator[str]:
+    yield "| symbol | meaning | relation | source |"
+    yield "|---|---|---|---|"
+    for relation in registry.relations.values():
+        if relation.scope != scope:
+            continue
+        variable = registry.variables.get(relation.variable)
+        symbol = f"`{variable.symbol}`" if variable is not None else ""
+        meaning = relation.meaning or (variable.meaning if variable is not None else "")
+        place = ", ".join(
+            part for part in (relation.reference.work, relation.reference.where) if part
+        )
+        text = relation.text.replace("|", "or").replace(f"{scope}.", "")
+        yield f"| {symbol} | {meaning} | `{text}` | {place or 'by definition'} |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write or check the page."""
+    return write_or_check({PAGE: write_page()}, COMMAND, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
