@@ -136,7 +136,7 @@ impl Shared {
 
     /// Blocks until everything submitted to the stream so far is issued, with an event behind it.
     ///
-    /// Whoever waits for that work then waits for nothing that is submitted later.
+    /// A wait for that work is then no wait for what is submitted later.
     pub(super) fn flush(&self, stream: StreamId) -> Result<(), DispatchError> {
         let queue = self.queue(stream)?;
         let next_sequence = lock(&queue.state)?.next_sequence;
