@@ -66,7 +66,7 @@ def models_command(
 
 
 def _listing(as_json: bool) -> Report:
-    from assay.engine.loading import sources
+    from assay.engine.loading import hub, sources
     from assay.engine.loading.dummy_weights import SHAPES
     from assay.engine.loading.opening import SYNTHETIC
 
@@ -80,6 +80,17 @@ def _listing(as_json: bool) -> Report:
             "path": str(sources.pulled_path(name)),
         }
         for name, model_source in sources.SOURCES.items()
+    ]
+    rows += [
+        {
+            "name": remote.command,
+            "pulled": True,
+            "bytes": sum(file["nbytes"] for file in entry["files"].values()),
+            "description": f"{len(entry['files'])} files",
+            "license": entry.get("license") or "license not stated",
+            "path": str(hub.stored_path(remote)),
+        }
+        for remote, entry in hub.fetched()
     ]
 
     def text(canvas: Canvas) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.cli import sampling, serve_settings
 from assay.cli.output import show_note, working
+from assay.engine.loading.sources import SOURCES
 from assay.errors import AssayError, InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def parse(
         if not given:
             raise InputError("MODEL: expected a model, got none")
         own, source = named[0]
-        return [ModelRequest(name or own or Path(source).name.removesuffix(".gguf"), source)]
+        return [ModelRequest(name or own or _name_of(source), source)]
     if name is not None:
         raise InputError("--name: expected one model, got several", "name each: NAME=MODEL")
     for text, (own, _) in zip(given, named, strict=True):
@@ -106,6 +107,16 @@ def parse(
         for own, source in named
         if own is not None
     ]
+
+
+def _name_of(source: str) -> str:
+    """The name of a model that is given none: that of its repository, file or folder."""
+    from assay.engine.loading import hub
+
+    remote = None if Path(source).exists() or source in SOURCES else hub.parse(source)
+    if isinstance(remote, hub.Repository):
+        return remote.command
+    return Path(source).name.removesuffix(".gguf")
 
 
 def _encodes(source: str) -> bool:

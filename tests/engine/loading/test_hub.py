@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from assay.cli import serve_models
 from assay.cli.app import run
 from assay.engine.loading import hub, hub_files, open_model, pulling
 from assay.engine.loading.description import describe_model
@@ -150,6 +151,10 @@ def test_repository_is_fetched_verified_and_opened(
     assert data["sha256"] == digests
     assert open_model("org/small").name == "org/small"
     assert describe_model("org/small").model.shapes
+    assert serve_models.parse(["org/small"])[0].name == "org/small"
+    assert run(["models", "--json"]) == 0
+    [listed] = [row for row in json.loads(capsys.readouterr().out) if row["name"] == "org/small"]
+    assert (listed["pulled"], listed["license"]) == (True, "apache-2.0")
     asked = len(server.asked)
     pulling.pull("org/small")
     assert len(server.asked) == asked + 1, "only the list of files is asked for again"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 from hypothesis import example, given, strategies as st
 from make_token_fixtures import write_pieces, write_vocabulary
@@ -218,3 +219,29 @@ def test_detokenizers_of_one_tokenizer_know_tokens_by_where_they_stand() -> None
         detokenizer = tokenizer.detokenizer()
         texts.append("".join(map(detokenizer.push, data)) + detokenizer.finish())
     assert texts == ["a\u00e9", "\ufffdb", "\ufffd", "\u00e9\u00e9", "\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("special", "ends"),
+    [
+        (("<|end|>", "<|return|>", "<|call|>"), {"<|return|>", "<|call|>"}),
+        (("<|end|>", "<|other|>"), {"<|end|>"}),
+    ],
+    ids=["gpt-oss", "others"],
+)
+def test_messages_of_gpt_oss_do_not_end_the_output(
+    tmp_path: Path, special: tuple[str, ...], ends: set[str]
+) -> None:
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*byte_alphabet(), *special])
+    writer.add_token_types([1] * 256 + [3] * len(special))
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(256 + (1 if "<|return|>" in special else 0))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    tokenizer = read(path)
+    assert {tokenizer.text_of(token) for token in tokenizer.stop_ids} == ends

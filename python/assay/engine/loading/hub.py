@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -139,6 +140,21 @@ def read_record(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def fetched() -> Iterator[tuple[Remote, dict[str, Any]]]:
+    """Every model that was fetched and is there, with what is recorded of it."""
+    for record in sorted((models_folder() / "hub").glob(f"*/*/{RECORD}")):
+        name = "/".join(record.parent.parts[-2:])
+        for key, entry in read_record(record.parent).items():
+            revision, _, file = key.partition(":")
+            remote = Repository(name, file or None, revision)
+            if stored_path(remote) is not None:
+                yield remote, entry
+    for record in sorted((models_folder() / "files").glob(f"*/{RECORD}")):
+        for key, entry in read_record(record.parent).items():
+            if stored_path(FileAddress(key)) is not None:
+                yield FileAddress(key), entry
 
 
 def stored_path(remote: Remote) -> Path | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assay import http_client
 from assay.engine.loading import hub
 from assay.engine.loading.downloading import Expected, download, opened, status_error
 from assay.engine.loading.hub import FileAddress, Remote, Repository
@@ -18,6 +17,7 @@ from assay.engine.loading.hub_files import select
 from assay.engine.loading.pull_folder import Progress, PullError, check_space, disk_full, locked
 from assay.engine.loading.sources import is_stored
 from assay.errors import InputError
+from assay.http_client import is_success, read_body
 from assay.paths import write_atomically
 
 
@@ -60,10 +60,10 @@ def _pull_repository(remote: Repository, progress: Progress) -> Kept:
     token = os.environ.get(hub.TOKEN_VARIABLE)
     listing = _listing(remote, token)
     revision = str(listing.get("sha") or remote.revision)
-    stated = {
-        name: sibling
+    stated: dict[str, dict[str, Any]] = {
+        sibling["rfilename"]: sibling
         for sibling in listing.get("siblings") or ()
-        if isinstance(sibling, dict) and _is_plain(name := sibling.get("rfilename"))
+        if isinstance(sibling, dict) and _is_plain(sibling.get("rfilename"))
     }
     chosen = select(remote.name, sorted(stated), remote.file)
     if chosen.note:
@@ -105,9 +105,9 @@ def _listing(remote: Repository, token: str | None) -> dict[str, Any]:
                 f"check the name; a private one needs {hub.TOKEN_VARIABLE}, another hub "
                 f"{hub.ENDPOINT_VARIABLE}",
             )
-        if not http_client.is_success(answer):
+        if not is_success(answer):
             raise status_error(remote.listing, answer.status)
-        listing = json.loads(http_client.read_body(answer))
+        listing = json.loads(read_body(answer))
     if not isinstance(listing, dict):
         raise InputError(
             f"{remote.listing}: expected a JSON object, got a {type(listing).__name__}"
