@@ -1,6 +1,7 @@
 """HTTP errors, limits, disconnects and timeouts."""
 
 import contextlib
+import gc
 import json
 import re
 import socket
@@ -11,7 +12,7 @@ import pytest
 from fake_engine import FakeEngine, fake_model
 from running_server import Running, Serving
 
-from assay.engine.server import Limits, create_app
+from assay.engine.server import Limits, create_app, http_server, listen, serve
 from assay.engine.server.guards import TimeoutProtocol
 from assay.errors import InputError
 
@@ -369,3 +370,20 @@ def test_access_log(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
 def test_keys_that_no_client_can_send_are_refused(key: str) -> None:
     with pytest.raises(InputError, match="the API key"):
         create_app(FakeEngine(), fake_model(), api_key=key)
+
+
+def test_what_was_loaded_is_not_collected_again_while_serving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(http_server.sys, "setswitchinterval", lambda _: None)
+    monkeypatch.setattr(
+        http_server.DrainingServer, "run", lambda *_: frozen.append(gc.get_freeze_count())
+    )
+    with listen("127.0.0.1", 0) as listener:
+        try:
+            serve(create_app(FakeEngine(), fake_model()), listener)
+        finally:
+            gc.unfreeze()
+    # FastAPI's own schemas are tens of thousands of objects.
+    assert frozen[0] > 10_000

@@ -20,7 +20,7 @@ from assay.engine.core.device_sharing import SWITCH_SECONDS, DeviceSharing
 from assay.engine.core.worker import EngineWorker, Failure
 from assay.engine.requests.outputs import StepOutput
 from assay.engine.server.app import Profiler
-from assay.engine.server.http_server import end_at_once
+from assay.engine.server.http_server import end_at_once, settle_garbage
 from assay.engine.server.http_settings import HttpSettings
 from assay.engine.server.messages import (
     Call,
@@ -67,6 +67,7 @@ class HttpProcess:
     ) -> None:
         """Step the engines until SIGTERM or SIGINT, and close them."""
         sys.setswitchinterval(SWITCH_SECONDS)
+        settle_garbage()
         workers = Workers(self._process.link, engines, profiler, sharing)
         is_draining = False
 
