@@ -256,6 +256,7 @@ def test_unknown_repository_is_one_line(
         ("smollm2", None),
         ("no/such/model", None),
         ("../model", None),
+        ("folder/model.gguf", None),
     ],
 )
 def test_names_of_repositories(text: str, expected: hub.Remote | None) -> None:

@@ -111,7 +111,8 @@ def parse(text: str) -> Remote | None:
         return _from_address(text)
     plain = text.removeprefix("hf.co/").removeprefix("huggingface.co/").removeprefix("hf://")
     found = _REPOSITORY.fullmatch(plain)
-    if found is None:
+    # A file that is not there, not a repository of that name.
+    if found is None or found["name"].endswith(".gguf"):
         return None
     return Repository(found["name"], found["file"], found["revision"] or "main")
 
