@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 USER = {"role": "user", "content": "Hi"}
+CODES = ("invalid_value", "invalid_type", "missing_required_parameter", "unsupported_parameter")
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 
 
@@ -52,6 +53,7 @@ def test_refused_bodies_name_the_field(
     error = refused.json()["error"]
     assert error["message"] == message
     assert error["param"] == message.partition(":")[0]
+    assert error["code"] in CODES
 
 
 def test_body_that_is_not_json(http: httpx.Client) -> None:

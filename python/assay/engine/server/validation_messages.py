@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from assay.engine.server.foreign_fields import field_hint, kind_hint
 
+INVALID: Final = "invalid_value"
+
 _MAX_SHOWN: Final = 60
 
 _KINDS: Final = {
@@ -51,7 +53,7 @@ def problem_of(errors: Sequence[Mapping[str, Any]], body: Any) -> Problem:
     """The error of a body that tells most, without names of the library."""
     if errors[0]["type"] == "json_invalid":
         reason = errors[0].get("ctx", {}).get("error", "")
-        return Problem("", f"expected a JSON object, got: {reason}", "json_invalid")
+        return Problem("", f"expected a JSON object, got: {reason}", "invalid_json")
     placed = [(_path(error, body), error) for error in errors]
     deepest = max(len(path) for path, _ in placed)
     candidates = [each for each in placed if len(each[0]) == deepest]
@@ -62,17 +64,16 @@ def problem_of(errors: Sequence[Mapping[str, Any]], body: Any) -> Problem:
         hint = field_hint(str(path[-1]) if path else "")
         return Problem(field, f"this server does not support it{hint}", "unsupported_parameter")
     if code == "missing":
-        return Problem(field, "expected a value, got none", code)
+        return Problem(field, "expected a value, got none", "missing_required_parameter")
     if code == "value_error":
-        return Problem(field, str(first["ctx"]["error"]), code)
+        return Problem(field, str(first["ctx"]["error"]), INVALID)
     if code == "union_tag_invalid":
         field = f"{field}.type" if field else "type"
     same = [error for there, error in candidates if there == path]
     expected = " or ".join(dict.fromkeys(filter(None, map(_expected, same))))
     got = first["ctx"]["tag"] if code == "union_tag_invalid" else first["input"]
-    return Problem(
-        field, f"expected {expected or 'another value'}, got {_shown(got)}{kind_hint(got)}", code
-    )
+    message = f"expected {expected or 'another value'}, got {_shown(got)}{kind_hint(got)}"
+    return Problem(field, message, "invalid_type" if code in _KINDS else INVALID)
 
 
 def _path(error: Mapping[str, Any], body: Any) -> tuple[str | int, ...]:
