@@ -140,6 +140,8 @@ def test_the_command_is_printed_before_the_answer(capsys: pytest.CaptureFixture[
         ("Which GPU is the most expensive for Llama 3.1 8B?", ["most expensive"]),
         ("When will H100s get cheaper?", ["when"]),
         ("is the H100 good", ["good"]),
+        ("Is Llama 3.1 8B faster on H100?", ["faster"]),
+        ("How much does Llama 3.1 8B cost on H100 under $1?", ["under $1"]),
         ("How long do 1000 requests take on Llama 3.1 8B on H100?", ["1000 requests"]),
         ("Cost per token of training Llama 3.1 8B per GPU on 1T tokens, 64 H100", ["per gpu"]),
     ],
@@ -244,6 +246,47 @@ def test_a_node_stands_for_its_gpus() -> None:
     rack = ask("What power does a GB200 NVL72 draw?").outcome
     assert rack is not None
     assert "--with accelerators/gb200 " in rack.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "low", "high", "unit"),
+    [
+        # 70.6 GB of weights and 16 requests of 8,192 x 327,680 bytes.
+        (
+            "how much memory does llama 70b need at 8k context with 16 users in fp8",
+            112.5,
+            116.5,
+            "GB",
+        ),
+        ("how much VRAM does Llama 3.1 8B need?", 16.0, 16.2, "GB"),
+        # 6 N D, and the attention of sequences of 8,192 tokens.
+        ("how many flops to train llama 70b on 2T tokens", 8.4e23, 1e24, "FLOP"),
+        # 64 x 989 TFLOP/s for 14 days at 36 to 62 %, over 6 x 8.03e9.
+        ("train llama 8b for 2 weeks on 64 h100: how many tokens?", 5.7e11, 9.9e11, "token"),
+        # 27,500 USD each.
+        ("How many H100s can I buy for $1M?", 36, 36, "GPU"),
+    ],
+)
+def test_further_figures_have_closed_forms(
+    question: str, low: float, high: float, unit: str
+) -> None:
+    row = {"question": question, "uses": [], "expect": {"value": [low, high, unit]}}
+    assert judge(row, ask(question)) == "right"
+
+
+def test_a_size_of_memory_stands_for_a_gpu() -> None:
+    """16.1 GB of weights, and of 24 GB the engine uses nine tenths."""
+    verdicts = [ask(f"does llama 3.1 8b fit in {size} GB?").outcome for size in (16, 24)]
+    assert [outcome and outcome.verdict for outcome in verdicts] == ["no", "yes"]
+
+
+def test_a_format_alone_is_compared_with_16_bits() -> None:
+    outcome = ask("Is FP8 faster for Llama 3.1 8B on H100?").outcome
+    assert outcome is not None
+    assert (outcome.choice, len(outcome.rows)) == ("fp8", 2)
+    outcome = ask("Is it faster to serve Llama 70B with TP=8 or TP=4 on H100?").outcome
+    assert outcome is not None
+    assert outcome.choice == "tensor 8"
 
 
 def test_gpus_and_days_of_a_run_give_a_verdict() -> None:

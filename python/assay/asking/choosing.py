@@ -42,6 +42,9 @@ _SUPERLATIVE: Final = re.compile(
     r"\b(?:cheapest|fastest|slowest|dearest|lowest|highest|quickest|(?:most|least) (?:expensive|affordable"
     r"|economical|efficient|cost[ -]?effective))\b"
 )
+_COMPARATIVE: Final = re.compile(
+    r"\b(?:fast|slow|cheap|quick|dear|bigg|larg|small|clean|green)er\b|\bbetter\b|\bworse\b"
+)
 _WITH_EXTREMES: Final = ("rent", "capacity", "users", "fewest", "longest-context")
 """Intents that are about the least or the most of something by themselves."""
 _PRAISE: Final = re.compile(
@@ -82,6 +85,11 @@ def chosen_kinds(reading: Reading, intent: Intent | None) -> list[str]:
             continue
         left.append(next(text for text in match.groups() if text))
     return left
+
+
+def comparatives(reading: Reading) -> list[str]:
+    """Words that compare, where there is nothing to compare with."""
+    return [match[0] for match in _COMPARATIVE.finditer(reading.rest)]
 
 
 def superlatives(reading: Reading, intent: Intent | None) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.cases import common_provider, serving_case
-from assay.asking.choosing import wants_worst
+from assay.asking.choosing import comparatives, wants_worst
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.asking.text import MASKS
@@ -26,6 +26,7 @@ COMPARED: Final = (
     "engine",
     "offer",
     "gpus",
+    "tensor",
     "site",
 )
 """Slots whose values are alternatives where a question has several."""
@@ -65,9 +66,14 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
         every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
         return frozenset(("gpus", "accelerator")), every
     slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
-    if not slot:
+    values = reading.values(slot)
+    if not slot and len(reading.values("format")) == 1 and comparatives(reading):
+        # Faster than what a format replaces.
+        slot, values = "format", list(dict.fromkeys((*reading.values("format"), "bf16")))
+    if len(values) < 2:
         return frozenset(), []
-    return frozenset((slot,)), [(str(value), {slot: value}) for value in reading.values(slot)]
+    label = "tensor {}" if slot == "tensor" else "{}"
+    return frozenset((slot,)), [(label.format(value), {slot: value}) for value in values]
 
 
 def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus: bool) -> Outcome:

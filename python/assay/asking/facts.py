@@ -100,6 +100,15 @@ def gpu_price(reading: Reading) -> Outcome:
     return replace(outcome, text=text, value=whole, unit="USD", assumed=assumed)
 
 
+def buyable(reading: Reading) -> Outcome:
+    """GPUs that a budget buys."""
+    outcome = gpu_price(reading.with_values({"gpus": None}))
+    number = math.floor(float(reading.get("budget")) / (outcome.result.value or math.nan))
+    text = f"{number:,} x {accelerator_of(reading)} at {outcome.result.text}"
+    assumed = ("the GPUs alone, without the nodes and the network that they need",)
+    return replace(outcome, text=text, value=number, unit="GPU", assumed=assumed)
+
+
 def rent(reading: Reading) -> Outcome:
     """What GPUs cost by the hour, or for some days: at a provider, the cheapest, or the usual offer."""
     accelerator = accelerator_of(reading)

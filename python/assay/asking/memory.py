@@ -39,6 +39,31 @@ def weights(reading: Reading) -> Outcome:
     return Outcome(f"weights: {result.text}{split}", result, assumed=_model_only(case))
 
 
+def whole(reading: Reading) -> Outcome:
+    """Bytes of the weights, and of the KV cache of all requests where their lengths are said."""
+    lengths = dict.fromkeys(("context", "prompt", "output", "concurrency"))
+    own = weights(reading.with_values(lengths))
+    if not reading.slots & {"context", "prompt", "output"}:
+        if "concurrency" in reading.slots:
+            raise InputError("requests of how many tokens?", 'say so: "... at 8k context"')
+        return own
+    cache = kv_cache(reading.with_values({"format": None}))
+    cached, unit = cache.number
+    if cached is None or own.result.value is None:
+        raise InputError("no value for the memory of weights and KV cache")
+    cached *= 1.0 if unit == "GB" else 1e-3
+    total = own.result.value + cached
+    text = f"{total:,.4g} GB: {own.result.value:,.4g} of weights, {cached:,.3g} of KV cache"
+    cache_format = () if "kv_format" in reading.slots else ("KV cache in 16 bits",)
+    assumed = dict.fromkeys(
+        (*own.assumed, *cache.assumed, *cache_format, "activations not counted")
+    )
+    commands = (own.result.command, cache.result.command)
+    return replace(
+        own, text=text, value=total, unit="GB", assumed=tuple(assumed), commands=commands
+    )
+
+
 def _model_only(case: Case) -> tuple[str, ...]:
     """Assumptions without the accelerator, where memory does not depend on it."""
     return tuple(line for line in case.assumed if not line.startswith("accelerator"))
@@ -68,18 +93,25 @@ def fit(reading: Reading) -> Outcome:
     """Whether a model fits on the GPUs."""
     gpus = gpus_of(reading) or 1
     case = serving_case(reading.with_values({"gpus": gpus, "nodes": None, "concurrency": None}))
+    size = reading.get("memory")
+    if size is not None:
+        if "accelerator" in reading.slots:
+            raise InputError(f"an accelerator and {size:g} GB of memory", "say one of them")
+        case = case.given(gpu__memory__capacity=f"{size:g} GB/GPU")
+        case = replace(case, assumed=tuple(t for t in case.assumed if "accelerator" not in t))
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     broken = dict(result.violated)
     sizes = memory(case)
     held = is_held(sizes) and not {"serving.fits_memory", "serving.heads_divide"} & broken.keys()
-    machine = f"{gpus} x {accelerator_of(reading)}"
+    machine = f"{gpus} x {accelerator_of(reading) if size is None else f'{size:g} GB'}"
     share = sizes["serving.weight_memory"] / 1e9
     if not held:
         request = sizes["serving.one_request_memory"] / 1e9
         reason = broken.get(
             "serving.heads_divide",
             f"its weights take {share:.4g} GB of each GPU, a request of {_tokens_of(case):,.0f} "
-            f"tokens {request:.3g} GB",
+            f"tokens {request:.3g} GB, of {share + sizes['serving.cache_memory'] / 1e9:.4g} GB that "
+            "the engine leaves beside activations",
         )
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
                        assumed=case.assumed, verdict="no")  # fmt: skip

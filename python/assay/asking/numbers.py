@@ -50,7 +50,7 @@ COUNT = (
 )
 IS = (
     r"\s*(?:length|size|rate)?"
-    r"\s*(?:of|is|at|=|:|to|with|goes to|rises to|falls to|drops to|becomes)?"
+    r"\s*(?:of|is|at|=|:|to|with|(?:goes|rises|falls|drops|improves|changes) to|becomes)?"
     r"\s*(?:only|just|about|around)?\s*"
 )
 WITHIN = (

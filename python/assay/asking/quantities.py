@@ -338,6 +338,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"(?<![\w.])" + FORMAT + r"\b(?:\s*(?:precision|quantized|quantization))?",
         weight_format,
     ),
+    (
+        "memory",
+        r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*gi?b\b(?:\s*(?:of )?(?:vram|memory|gpu memory|ram))?",
+        number,
+    ),
     # How it is paid for.
     (
         "offer",
@@ -359,6 +364,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         "finance",
         r"\b(?:rent|rented|renting|rental|leas(?:e|ed|ing)|in the cloud)\b",
         constant("rent"),
+    ),
+    (
+        "budget",
+        r"(?:(?:budget of|budget is|for|with|under)\s*)?" + USD + r"(?!\s*(?:/|per|an?\b))",
+        number,
     ),
     ("tuning", r"\blora\b(?:\s*adapters?)?(?:\s*fine[ -]?tun(?:e|ed|es|ing))?", constant("lora")),
     ("tuning", r"\bfine[ -]?tun(?:e|ed|es|ing)\b[^,.]{0,60}?\bwith lora\b", constant("lora")),

@@ -145,6 +145,29 @@ def electricity(reading: Reading) -> Outcome:
     return _estimate(reading, "econ.run.power_cost", "tariffs")
 
 
+def flops(reading: Reading) -> Outcome:
+    """FLOPs of a run: those of a token by its tokens."""
+    outcome = _figure(
+        reading.with_values({"tokens": None}), "architecture.training.flops_per_token"
+    )
+    tokens = float(reading.get("tokens"))
+    whole = tokens * (outcome.result.value or math.nan)
+    unit = outcome.result.unit.partition("/")[0]
+    text = f"{whole:.3g} {unit}: {tokens_text(tokens)} tokens at {outcome.result.text}"
+    assumed = tuple(line for line in outcome.assumed if not line.startswith("accelerator"))
+    return replace(outcome, text=text, value=whole, unit=unit, assumed=assumed)
+
+
+def trained_tokens(reading: Reading) -> Outcome:
+    """Tokens that GPUs train on in some days."""
+    days = float(reading.get("days"))
+    outcome = throughput(reading.with_values({"days": None}))
+    whole = days * 86400 * (outcome.result.value or math.nan)
+    text = f"{tokens_text(float(f'{whole:.3g}'))} tokens in {days:g} days, without interruptions: {outcome.text}"
+    assumed = tuple(line for line in outcome.assumed if not line.endswith(" tokens"))
+    return replace(outcome, text=text, value=whole, unit="token", assumed=assumed)
+
+
 def memory(reading: Reading) -> Outcome:
     """Memory of a GPU in the fastest layout that fits."""
     if gpus_of(reading) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
+from assay.asking.choosing import asks_for_best, chosen_kinds, comparatives, superlatives
 from assay.asking.comparing import driver, is_driver
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import has_cue
@@ -51,6 +51,8 @@ def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: boo
     left += chosen_kinds(reading, intent)
     if not slots:
         left += superlatives(reading, intent)
+    if not (slots or changes or best):
+        left += comparatives(reading)
     known = _known(reading, intent, bool(slots) or best, changes)
     left += [
         word

@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.68,
-    precision=4.17,
-    name=4.56,
-    kind=1.45,
-    target=1.41,
-    training=-1.87,
-    device=3.21,
-    depth=-0.58,
+    coverage=8.62,
+    precision=4.62,
+    name=4.62,
+    kind=1.4,
+    target=1.5,
+    training=-1.84,
+    device=3.16,
+    depth=-0.51,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 

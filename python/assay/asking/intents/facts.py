@@ -123,6 +123,15 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="hourly hour hours cost costs price",
     ),
     intent(
+        name="buyable",
+        cue=(r"how many",),
+        answer=facts.buyable,
+        slots="accelerator finance budget",
+        nearest=RESOLVE.format("econ.gpu.price"),
+        needs="accelerator budget finance=buy",
+        lacks="model tokens provider offer rent rate",
+    ),
+    intent(
         name="gpu-price",
         cue=COST,
         answer=facts.gpu_price,

@@ -13,13 +13,13 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(
             r"how many tokens\b.*\b(?:fit|hold|holds|kv|cache)\b",
-            r"(?:max(?:imum|imal)?|longest|largest|how (?:long|much|large) (?:a )?) ?context",
+            r"(?:max(?:imum|imal)?|longest|largest|what|how (?:long|much|large) (?:a )?) ?context",
         ),
         answer=memory.longest_context,
         slots=MACHINE,
         nearest=RESOLVE.format("serving.kv.capacity"),
         needs="model",
-        words="max maximum maximal longest largest context window long large tokens fit hold holds kv cache",
+        words="max maximum maximal longest largest context window long large tokens fit fits hold holds kv cache",
     ),
     intent(
         name="kv",
@@ -28,6 +28,20 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=SERVED,
         nearest=RESOLVE.format("serving.kv.request_memory"),
         words="cache big large gb gib bytes mb kb vram needed context memory request each footprint",
+    ),
+    intent(
+        name="memory",
+        workload="serving",
+        cue=(
+            r"how much (?:vram|memory|gpu memory|ram)",
+            r"(?:vram|memory) (?:for|of|does|do|is|needed)",
+        ),
+        answer=memory.whole,
+        slots="model format native context prompt output concurrency kv_format",
+        nearest=RESOLVE.format("serving.kv.request_memory"),
+        needs="model",
+        lacks="accelerator gpus nodes tensor memory",
+        words="vram memory gb gib need needed total whole require requirements footprint",
     ),
     intent(
         name="weights",
@@ -147,7 +161,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"will .* run on",
         ),
         answer=memory.fit,
-        slots=SERVED,
+        slots=f"{SERVED} memory",
         nearest=(
             "assay resolve serving.kv.max_concurrency --constraints --preset "
             "llama3_8b_h200_serving{entries}"

@@ -37,7 +37,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"throughput",
             r"tokens? (?:per|a|/) ?(?:second|s|sec)\b",
-            r"tok/s",
+            r"tok(?:en)?s?/s(?:ec)?\b",
             r"\btps\b",
             r"how fast",
             r"fast(?:er|est)?\b",
