@@ -134,15 +134,14 @@ def ask(question: str) -> AskAnswer:
     >>> ask("Does Llama 405B fit on 8 H100?").outcome.verdict
     'no'
     """
+    if (length := len(" ".join(question.split()))) > LONGEST:
+        raise InputError(
+            f"a question of at most {LONGEST} characters, got {length:,}", "ask for less at once"
+        )
     reading = read(question)
     if not reading.text.strip(" ?.!"):
         raise InputError(
             "the question is empty", 'such as: assay ask "does Llama 3.1 70B fit on one H200?"'
-        )
-    if len(reading.text) > LONGEST:
-        raise InputError(
-            f"a question of at most {LONGEST} characters, got {len(reading.text):,}",
-            "ask for less at once",
         )
     workload = _workload(reading)
     intent = _intent(reading, workload)

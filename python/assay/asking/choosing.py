@@ -102,4 +102,6 @@ def superlatives(reading: Reading, intent: Intent | None) -> list[str]:
 def wants_worst(reading: Reading, more_is_better: bool) -> bool:
     """Whether a comparison asks for the worse one: the slower, the dearer, the dirtier."""
     text = _PRAISE.sub("", reading.rest)
-    return (_WORSE_IF_LESS if more_is_better else _WORSE_IF_MORE).search(text) is not None
+    if more_is_better:
+        return _WORSE_IF_LESS.search(text) is not None
+    return _WORSE_IF_MORE.search(text) is not None

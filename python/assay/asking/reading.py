@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -89,10 +88,6 @@ class Reading:
     def explains(self) -> bool:
         """Whether the question asks where a figure comes from."""
         return any(word in EXPLAINING for word in self.words())
-
-    def without(self, expression: re.Pattern[str]) -> Reading:
-        """The reading without words that say nothing more."""
-        return replace(self, rest=expression.sub("", self.rest))
 
     def words(self) -> list[str]:
         """The words that are neither names nor numbers."""

@@ -15,7 +15,7 @@ _REPLACED: Final = (
     ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"),
 )  # fmt: skip
 _PARAMETERS: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s*-?(?:billion|bn|b)[ -]*(?:parameters?|params?)\b"
+    r"(?<![\d.])(\d{1,6}(?:\.\d{1,6})?) ?-?(?:billion|bn|b)[ -]?(?:parameters?|params?)\b"
 )
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*x\s*(?=[a-z])")

@@ -10,7 +10,7 @@ from assay.asking.comparing import driver, is_driver
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import has_cue
 from assay.asking.reading import COMMON, EXPLAINING, FILLER, Reading
-from assay.asking.text import MASKS, word_set
+from assay.asking.text import MASKS, word_set, words
 
 _WORKLOAD_WORDS: Final = word_set(
     """train trains trained training pretrain pretrained pretraining pre serving inference finetune
@@ -56,7 +56,7 @@ def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: boo
     known = _known(reading, intent, bool(slots) or best, changes)
     left += [
         word
-        for word in reading.without(_VENDOR).words()
+        for word in words(_VENDOR.sub("", reading.rest))
         if word not in known and not has_cue(intent, word) and not (changes and is_driver(word))
     ]
     return list(dict.fromkeys(left))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
 from assay.asking.intents import energy, facts, gaps, latency, memory, money, training
@@ -17,15 +16,13 @@ INTENTS: Final = (
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
 
 
-@cache
-def _cue(expression: str) -> re.Pattern[str]:
-    """A cue, compiled where it is first looked for: most questions need few of them."""
-    return re.compile(expression)
+_CUES: Final = {intent.cue: re.compile(intent.cue) for intent in INTENTS}
 
 
 def has_cue(asked: Intent, text: str) -> bool:
     """Whether a text has words that ask for an intent."""
-    return _cue(asked.cue).search(text) is not None
+    cue = asked.cue
+    return _CUES[cue].search(text) is not None
 
 
 def applies(asked: Intent, reading: Reading, workload: str) -> bool:
