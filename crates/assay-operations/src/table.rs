@@ -20,7 +20,7 @@ pub static TABLE: [Signature; 49] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
-    // other rows of the batch: 1 by padding to one number of rows, 2 by one algorithm for several.
+    // other rows of the batch: 1 by padding to one number of rows, more by the algorithm of so many rows.
     linear {
         reads x, weights; may_read gain, bias, residual; writes out;
     } {

@@ -91,7 +91,7 @@ def linear(
     is_float32 = out is not None and out.dtype is dtypes.float32
     dtype = dtypes.float32 if is_float32 else x.dtype or dtypes.bfloat16
     out = result("linear", x.device, out, (rows, width), dtype)
-    invariance = int(batch_invariant) * (2 if x.device.capabilities.keeps_gemm_algorithm else 1)
+    invariance = x.device.capabilities.invariant_gemm_rows if batch_invariant else 0
     count = counting.gemm(rows, outputs, inputs, weights.element_bytes)
     more = nbytes(norm, bias, residual)
     call(

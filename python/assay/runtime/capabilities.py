@@ -60,9 +60,9 @@ class Capabilities:
     """Assignments of tokens to experts up to which each reads its expert's weights by itself."""
     grouped_small_m_max_rows: int
     """Assignments of an expert, on average, up to which a grouped GEMM of small tiles is faster."""
-    keeps_gemm_algorithm: bool
-    """Whether batch-invariant GEMMs of few rows are computed as they are, by the algorithm of a whole group
-    of rows, and not padded to one."""
+    invariant_gemm_rows: int
+    """Rows whose algorithm batch-invariant GEMMs of any number of rows take. 1: rows are padded to groups of
+    one size instead."""
     fused_adapters_max_rows: int
     """Rows of a step up to which LoRA adapters are two kernels around a layer, which keeps its fused norm,
     and not grouped GEMMs. 0 where `lora_shrink` and `lora_expand` have no kernels."""
@@ -94,7 +94,7 @@ _CPU: Final = Capabilities(
     fused_router_max_tokens=0,
     grouped_gemv_max_assignments=0,
     grouped_small_m_max_rows=0,
-    keeps_gemm_algorithm=False,
+    invariant_gemm_rows=1,
     fused_adapters_max_rows=0,
     least_delay_ns=20_000,
 )
@@ -131,7 +131,7 @@ BY_KIND: Final = {
         grouped_gemv_max_assignments=32,
         grouped_small_m_max_rows=4,
         # These two are not measured on a GPU yet.
-        keeps_gemm_algorithm=False,
+        invariant_gemm_rows=1,
         fused_adapters_max_rows=0,
         # The global timer may advance in steps of a microsecond.
         least_delay_ns=5_000,

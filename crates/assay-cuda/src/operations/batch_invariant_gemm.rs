@@ -1,8 +1,8 @@
 //! Batch-invariant GEMM: a row's result does not depend on the other rows of the batch.
 //!
 //! cuBLASLt computes a GEMM of one shape always by the same kernel, with one order of sums for all
-//! rows. So rows are multiplied in groups of one size, and the last group is padded; or it has its own
-//! size and the algorithm of a whole group, where that is known to give the same bits.
+//! rows. So rows are multiplied in groups of one size, and the last group is padded; or all at once, by
+//! the algorithm of a given number of rows, where that is known to give the same bits for any number.
 
 use super::call::{Call, element_bytes};
 use super::cublaslt_gemm::cublaslt_gemm_as;
@@ -14,8 +14,8 @@ use assay_runtime::backend::{DevicePointer, Result};
 const GEMM_ROWS: u64 = 128;
 /// cuBLASLt's heuristics treat all larger alignments alike.
 const ALIGNMENT: u64 = 256;
-/// The value of `batch_invariant` that keeps the algorithm of a whole group for fewer rows.
-const KEEPS_ALGORITHM: i64 = 2;
+/// The value of `batch_invariant` for groups of one size; larger ones are rows of an algorithm.
+const GROUPS: u64 = 1;
 
 /// The rows of an operand from `first` on.
 fn rows_from(operand: Operand, first: u64, columns: u64) -> Operand {
@@ -29,7 +29,13 @@ fn rows_from(operand: Operand, first: u64, columns: u64) -> Operand {
 
 /// A batch-invariant GEMM of any number of rows.
 pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) -> Result<()> {
-    let keeps_algorithm = call.integer("batch_invariant")? == KEEPS_ALGORITHM;
+    let algorithm_rows = call.size("batch_invariant")?;
+    if algorithm_rows > GROUPS {
+        return match is_aligned(linear) {
+            true => cublaslt_gemm_as(call, linear, algorithm_rows),
+            false => copied_gemm(call, linear, linear.rows, algorithm_rows),
+        };
+    }
     for first in (0..linear.rows).step_by(GEMM_ROWS as usize) {
         let group = LinearArguments {
             rows: GEMM_ROWS.min(linear.rows - first),
@@ -38,25 +44,32 @@ pub(super) fn batch_invariant_gemm(call: &Call<'_>, linear: &LinearArguments) ->
             out: rows_from(linear.out, first, linear.outputs),
             ..*linear
         };
-        let operands = [Some(group.x), group.residual, Some(group.out)];
-        let aligned = |one: Operand| one.pointer.0.is_multiple_of(ALIGNMENT);
-        let has_rows = group.rows == GEMM_ROWS || keeps_algorithm;
-        match has_rows && operands.into_iter().flatten().all(aligned) {
+        match group.rows == GEMM_ROWS && is_aligned(&group) {
             true => cublaslt_gemm_as(call, &group, GEMM_ROWS)?,
-            false => padded_gemm(call, &group)?,
+            false => copied_gemm(call, &group, GEMM_ROWS, GEMM_ROWS)?,
         }
     }
     Ok(())
 }
 
-/// A group of fewer rows, or of unaligned operands: computed in scratch memory. The padding rows
-/// hold arbitrary values.
-fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
+fn is_aligned(linear: &LinearArguments) -> bool {
+    let operands = [Some(linear.x), linear.residual, Some(linear.out)];
+    operands.into_iter().flatten().all(|one| one.pointer.0.is_multiple_of(ALIGNMENT))
+}
+
+/// A group that is padded to so many rows, or of unaligned operands: computed in scratch memory. The
+/// padding rows hold arbitrary values.
+fn copied_gemm(
+    call: &Call<'_>,
+    group: &LinearArguments,
+    rows: u64,
+    algorithm_rows: u64,
+) -> Result<()> {
     let bytes = |like: Operand, rows: u64, columns: u64| {
         rows * columns * element_bytes(like.format).unwrap_or(0)
     };
     let scratch = |purpose, like: Operand, columns: u64| -> Result<Operand> {
-        let bytes = bytes(like, GEMM_ROWS, columns);
+        let bytes = bytes(like, rows, columns);
         let pointer = call.scratch(purpose, bytes)?;
         Ok(Operand { pointer, bytes, ..like })
     };
@@ -66,7 +79,7 @@ fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
         Ok(to)
     };
     let padded = LinearArguments {
-        rows: GEMM_ROWS,
+        rows,
         x: copy_to_scratch("group of x", group.x, group.inputs)?,
         residual: match group.residual {
             Some(residual) => Some(copy_to_scratch("group of residual", residual, group.outputs)?),
@@ -75,7 +88,7 @@ fn padded_gemm(call: &Call<'_>, group: &LinearArguments) -> Result<()> {
         out: scratch("group of out", group.out, group.outputs)?,
         ..*group
     };
-    cublaslt_gemm_as(call, &padded, GEMM_ROWS)?;
+    cublaslt_gemm_as(call, &padded, algorithm_rows)?;
     let bytes_out = bytes(group.out, group.rows, group.outputs);
     call.queue.copy(padded.out.pointer, group.out.pointer, bytes_out)
 }
