@@ -182,7 +182,7 @@ def test_async_client_streams_concurrently(served: Running) -> None:
         ({"model": "other"}, openai.NotFoundError, "model_not_found"),
         ({"max_tokens": 600}, openai.BadRequestError, "context_length_exceeded"),
         ({"prompt": "a" * 600}, openai.BadRequestError, "context_length_exceeded"),
-        ({"temperature": 9}, openai.BadRequestError, "less_than_equal"),
+        ({"temperature": 9}, openai.BadRequestError, "invalid_value"),
         ({"suffix": "x"}, openai.BadRequestError, "unsupported_parameter"),
         ({"prompt": [1, 9999]}, openai.BadRequestError, None),
         ({"prompt": "refused"}, openai.BadRequestError, None),

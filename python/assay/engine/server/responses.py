@@ -91,10 +91,11 @@ class _Events:
             async for index, delta in stream.deltas():
                 if data := self._encode(index, delta):
                     yield data
+        end = DONE
         if self._with_usage:
             usage = usage_of(self._generation, stream, self._tokens)
-            yield event(self._formatter.usage_chunk(usage).model_dump())
-        yield DONE
+            end = event(self._formatter.usage_chunk(usage).model_dump()) + end
+        yield end
 
     def connect(self, writer: DirectWriter) -> None:
         """Write events as they come from now on, while the client reads them."""
