@@ -40,7 +40,7 @@ def test_unknown_shell(cli: Cli) -> None:
         ("assay resolve --preset dense_tr", {"dense_training_cost_fixture"}),
         ("assay resolve --with accelerators/h200_s", {"accelerators/h200_sxm"}),
         ("assay generate synt", {"synthetic"}),
-        ("assay serve --max-", {"--max-requests", "--max-body"}),
+        ("assay serve --max-", {"--max-requests", "--max-body", "--max-model-len"}),
     ],
 )
 def test_answers(line: str, expected: set[str], monkeypatch: pytest.MonkeyPatch) -> None:

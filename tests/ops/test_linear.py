@@ -182,7 +182,11 @@ def wrong_calls() -> list[tuple[type[AssayError], str, object]]:
             lambda: ops.linear(x, weights, activation="swiglu", residual=out),
         ),
         (ShapeError, "bias of shape (4)", lambda: ops.linear(x, weights, bias=upload([1.0], "f4"))),
-        (DeviceError, "borrowed", lambda: ops.linear(xp.asarray(np.ones((2, 32), "f4")), weights)),
+        (
+            DeviceError,
+            "borrowed",
+            lambda: ops.linear(x, weights, out=xp.asarray(np.ones(out.shape, "f4"))),
+        ),
         (DeviceError, "apart from residual", lambda: ops.linear(x, weights, residual=out, out=out)),
         (InputError, "q4_2", lambda: ops.pack(b"", "q4_2", (1, 32))),
         (ShapeError, "multiples of 256", lambda: ops.pack(np.ones((1, 32), "f4"), "q4_k", (1, 32))),
