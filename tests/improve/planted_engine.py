@@ -113,6 +113,7 @@ class PlantedEngine(Engine):
             hardware={"cpu": "fake", "usable_cores": 2},
             capabilities=frozenset({"cpu", "hot-knobs", "logprobs"}),
             synthetic=self.synthetic,
+            details={} if self.hot else {"start_seconds": self.restart_s},
         )
 
     def knobs(self) -> Mapping[str, EngineKnob]:

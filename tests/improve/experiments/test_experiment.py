@@ -219,8 +219,8 @@ def test_restarts_measure_the_baseline_again() -> None:
     arms = [block.arm for block in result.blocks if not block.dropped]
     visits = 3 * ["control"] + 6 * ["treatment"] + 3 * ["control"]
     assert arms[:12] == visits
-    # A block is a tenth of a restart, and pairs that follow each other share a start.
-    assert result.blocks[0].seconds == pytest.approx(10.0, rel=0.3)
+    # A block is a twentieth of a restart, and pairs that follow each other share a start.
+    assert result.blocks[0].seconds == pytest.approx(5.0, rel=0.3)
     assert len(engine.configured) == len(result.looks) + 1 + (len(result.looks) + 1) % 2
     assert engine.settings() == START
 

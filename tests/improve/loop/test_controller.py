@@ -301,3 +301,19 @@ class EndOfSearch(Silent):
         """Tell it."""
         if title.startswith("soak"):
             self._call()
+
+
+def test_a_short_budget_proves_its_first_candidate_at_once(levers: Path) -> None:
+    """Restarts of 25 s in a budget of four minutes: a trial and a confirmation do not both fit."""
+    engine = PlantedEngine(hot=False, restart_s=25.0, rate=1000.0)
+    path = levers.with_name("cold.yaml")
+    path.write_text(LEVERS.replace("hot: true", "hot: false"))
+    outcome = run(engine, path, only=("threads",))
+    assert outcome.verdict == "improved", outcome.notes
+    assert engine.settings() == {**START, "threads": 2}
+    experiments = journals.verify(outcome.run).of("experiment")
+    assert len(experiments) == 1
+    gates = {gate.gate for gate in outcome.kept[0].gates}
+    assert {"answers", "soak"} <= gates
+    assert engine.clock() <= 1.2 * 240.0
+    assert verify(outcome.run).is_verified

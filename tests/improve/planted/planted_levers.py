@@ -96,7 +96,9 @@ def wrong_answers() -> Iterator[Planted]:
     for rate, seed in ((1 / 200, 1), (1 / 150, 2), (1 / 100, 3)):
         yield Planted(f"chance-{seed}", "rare", garble=sometimes(rate, seed))
     yield Planted("german", "one language", garble=when(lambda prompt: "deutsch" in prompt, 5))
-    yield Planted("chinese", "one language", garble=when(lambda prompt: "中" in prompt), hot=False)
+    yield Planted(
+        "chinese", "one language", garble=when(lambda prompt: "\u4e2d" in prompt), hot=False
+    )
     yield Planted("adapter", "one adapter", garble=when(lambda prompt: "adapter-b" in prompt, 2))
     yield Planted(
         "adapter-rare",

@@ -193,7 +193,7 @@ class ScriptedEngine(Engine):
         answers = []
         for prompt in prompts:
             said = self._said(PlannedRequest(0, prompt, max_tokens))
-            steps = self._steps(model.start(prompt), said)
+            steps = self._steps(prompt, said)
             answers.append(
                 ProbeAnswer(
                     token_ids=(),
@@ -207,37 +207,32 @@ class ScriptedEngine(Engine):
             )
         return answers
 
-    def _steps(self, context: int, said: Sequence[str]) -> list[model.Step]:
+    def _steps(self, text: str, said: Sequence[str]) -> list[model.Step]:
         steps = []
         for token in said:
-            steps.append(self._step(context))
-            context = model.after(context, token)
+            steps.append(self._step(text))
+            text += token
         return steps
 
-    def _step(self, context: int) -> model.Step:
-        return model.step(context, OWN_NOISE, ("batch", "alone"))
+    def _step(self, text: str) -> model.Step:
+        return model.step(model.context_of(text), OWN_NOISE, ("batch", "alone"))
 
     def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Led by text, as a server is."""
         return [self._along(request, str(answer), tie) for request, answer in answers]
 
     def _along(self, request: PlannedRequest, answer: str, tie: float) -> Followed | None:
-        prompt = request.prompt
-
         def ask(text: str, tokens: int) -> list[Position]:
             self.now += 0.01 + tokens / (4 * RATE)
-            context = model.start(prompt)
-            for word in text[len(prompt) :].split(" ")[1:]:
-                context = model.after(context, f" {word}")
             positions = []
             for _ in range(tokens):
-                step = self._step(context)
+                step = self._step(text)
                 top = dict(zip(step.tokens, step.logprobs, strict=True))
                 positions.append(Position(step.tokens[0], step.logprobs[0], top))
-                context = model.after(context, step.tokens[0])
+                text += step.tokens[0]
             return positions
 
-        return following.led(ask, prompt, answer, request.max_tokens, tie)
+        return following.led(ask, request.prompt, answer, request.max_tokens, tie)
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         return None

@@ -59,7 +59,7 @@ def share(*parts: object) -> float:
 
 @lru_cache(maxsize=400_000)
 def exact_step(context: int) -> Step:
-    """What the unperturbed model says behind a context."""
+    """What the unperturbed model says behind a text, of which `context` is the number."""
     draw = number("step", context)
     tokens = []
     while len(tokens) < 5:
@@ -91,24 +91,19 @@ def step(context: int, perturbation: float, flavor: object) -> Step:
     )
 
 
-def start(prompt: str) -> int:
-    """The context of a prompt."""
-    return number("prompt", prompt)
-
-
-def after(context: int, token: str) -> int:
-    """The context behind one more token."""
-    return number(context, token)
+def context_of(text: str) -> int:
+    """The number of a text: the next token follows from all of it, as in a model."""
+    return number("text", text)
 
 
 @lru_cache(maxsize=200_000)
 def answer(prompt: str, tokens: int, perturbation: float, flavor: object) -> tuple[str, ...]:
     """A greedy answer."""
-    context, said = start(prompt), []
+    text, said = prompt, []
     for _ in range(tokens):
-        best = step(context, perturbation, flavor).tokens[0]
+        best = step(context_of(text), perturbation, flavor).tokens[0]
         said.append(best)
-        context = after(context, best)
+        text += best
     return tuple(said)
 
 
@@ -133,8 +128,11 @@ def requests(count: int = 700) -> list[Request]:
         if kind == 3:
             words = 80 + number("long", index) % 120
         text = "".join(WORDS[number("word", index, at) % len(WORDS)] for at in range(words))
-        tag = {5: "auf deutsch:", 6: "用中文:", 7: "adapter-b:", 8: "tool get_weather:"}.get(
-            kind, ""
-        )
+        tag = {
+            5: "auf deutsch:",
+            6: "\u7528\u4e2d\u6587:",
+            7: "adapter-b:",
+            8: "tool get_weather:",
+        }.get(kind, "")
         made.append(Request(f"{index}{tag}{text}", 64 if kind == 9 else 16 + index % 9))
     return made

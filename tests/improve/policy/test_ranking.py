@@ -201,6 +201,10 @@ def test_near_the_floor_nothing_is_tried() -> None:
     assert not near.commit
     assert near.floor_share == pytest.approx(0.93)
     assert "93% of the floor" in near.sentence
+    # The floor is that of one token a step: a run whose levers may draft tokens is not refused.
+    drafting = qualify(known(diagnosis=diagnosis({}, floor=0.93)), may_speculate=True)
+    assert drafting.commit
+    assert "more where drafts are accepted" in drafting.sentence
     far = qualify(known(diagnosis=diagnosis({"host launch": 0.5}, floor=0.5)))
     assert far.commit
     assert "up to 2.00 times is left" in far.sentence

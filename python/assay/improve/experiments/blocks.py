@@ -16,7 +16,7 @@ from assay.load.workloads.workload import Window, Workload
 UNKNOWN_NOISE: Final = 0.05
 """Log-ratio of two blocks that agree, where the noise is not known yet."""
 LEAST_TOLERANCE: Final = 0.01
-RESTART_SHARE: Final = 0.1
+RESTART_SHARE: Final = 0.05
 """Length of a block as a share of a restart; a visit has several."""
 MOST_LENGTHENED: Final = 64
 
@@ -152,7 +152,7 @@ def lengthened(block_s: float, switch_s: float, hot: bool) -> int:
     """The factor by which blocks are lengthened, so that most of the time is spent measuring.
 
     >>> lengthened(0.5, 0.1, hot=True), lengthened(0.5, 2.0, hot=True), lengthened(0.5, 100.0, hot=False)
-    (1, 4, 20)
+    (1, 4, 10)
     """
     share = 1.0 if hot else RESTART_SHARE
     return max(1, min(math.ceil(share * switch_s / block_s), MOST_LENGTHENED))

@@ -18,7 +18,7 @@ from assay.improve.experiments.blocks import (
     requests_for,
     settle,
 )
-from assay.improve.experiments.confidence_sequence import half_width
+from assay.improve.experiments.confidence_sequence import INDEPENDENT, Design, half_width
 from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE, MOST_NEAR_TIE, near_tie
 from assay.improve.experiments.outputs.ledger import AnswerLedger, KnownAnswers
 from assay.improve.experiments.outputs.own_gap import largest_own_gap
@@ -72,11 +72,12 @@ class NoiseFloor:
     sd_by_length: Mapping[int, float] = field(default_factory=dict)
     """Standard deviation by length of a block, in multiples of the measured length."""
 
-    def pairs_needed(self, effect: float, alpha: float = 0.05) -> int:
+    def pairs_needed(self, effect: float, alpha: float = 0.05, design: Design = INDEPENDENT) -> int:
         """Pairs that find a change of this share in 90 % of experiments."""
         wanted = math.log1p(effect)
         return next(
-            (n for n in range(2, _MOST_PAIRS) if self._detected(n, alpha) <= wanted), _MOST_PAIRS
+            (n for n in range(2, _MOST_PAIRS) if self._detected(n, alpha, design) <= wanted),
+            _MOST_PAIRS,
         )
 
     def detectable(self, budget_s: float, switch_s: float = 0.0, alpha: float = 0.05) -> float:
@@ -129,9 +130,10 @@ class NoiseFloor:
         longer = replace(self, sd=self.sd_by_length.get(times, self.sd))
         return longer.pairs_needed(effect) * (times * self.pair_s + switch_s)
 
-    def _detected(self, count: int, alpha: float) -> float:
-        half = half_width(count, self.sd**2 * (count - 1), alpha)
-        return half + POWER_Z * self.sd / math.sqrt(count)
+    def _detected(self, count: int, alpha: float, design: Design = INDEPENDENT) -> float:
+        factor = design.variance_factor(count)
+        half = half_width(count, factor * self.sd**2 * (count - 1), alpha)
+        return half + POWER_Z * self.sd * math.sqrt(factor / count)
 
 
 _MOST_PAIRS: Final = 100_000

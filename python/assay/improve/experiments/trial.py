@@ -205,6 +205,7 @@ class Trial:
             if place == 1 and not hot:
                 # The treatment is in force, and stays so: a soak that costs no restart.
                 self._soak_treatment(arms, switch_s + longest, SERIAL_SOAK_SHARE)
+                started = self.clock()
             self._pair(arms, pair, sides, None if hot else reference)
             longest = max(longest, self.clock() - started)
             self._follow(arms)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
+from assay.improve.experiments.confidence_sequence import Design
 from assay.improve.experiments.noise import NoiseFloor
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
@@ -15,10 +17,10 @@ LARGEST_EFFECT: Final = 0.5
 """Above this a few pairs decide, whatever the gain is."""
 SETTLING_BLOCKS: Final = 3
 """Blocks of a trial before its pairs: two that agree, and one that sizes them."""
-LEAST_SERIAL_PAIRS: Final = 2
-MOST_SERIAL_PAIRS: Final = 6
+LEAST_SERIAL_PAIRS: Final = 3
+MOST_SERIAL_PAIRS: Final = 8
 """Pairs of a trial whose every pair costs a restart."""
-SERIAL_BLOCK_SHARE: Final = 0.1
+SERIAL_BLOCK_SHARE: Final = 0.05
 """Length of a block between restarts over that of a restart."""
 MOST_SHARE: Final = 0.5
 """Part of the time left that one trial may take where others wait, unless it needs more to be decided."""
@@ -44,8 +46,17 @@ class Allotment:
         if candidate.prediction is not None:
             # Half of it: a prediction may be too good, and a smaller gain is still one.
             effect = abs(candidate.prediction.value - 1.0) / 2
+        return self.finding_s(candidate, effect)
+
+    def finding_s(self, candidate: Candidate, effect: float) -> float:
+        """What finds a gain of this share in nine of ten trials."""
         effect = min(max(effect, SMALLEST_EFFECT), LARGEST_EFFECT)
-        return self._seconds(candidate, self.floor.pairs_needed(effect, self.settings.alpha))
+        floor, design = self.floor, Design(shares_starts=not candidate.hot)
+        if not candidate.hot:
+            # The mean of a visit's blocks is one value.
+            floor = replace(floor, sd=floor.sd / math.sqrt(self.settings.visit_blocks))
+        pairs = floor.pairs_needed(effect, self.settings.alpha, design)
+        return self._seconds(candidate, pairs)
 
     def budget_s(self, candidate: Candidate, left_s: float, *, others_wait: bool) -> float:
         """The limit of a trial; early stops give back what it does not need."""
@@ -57,7 +68,7 @@ class Allotment:
         if candidate.hot:
             pairs = max(pairs, self.settings.least_pairs)
             return (SETTLING_BLOCKS + 2 * pairs) * self.settings.block_s
-        # A pair is one restart: A..A B..B, B..B A..A. Two pairs decide a large gain.
+        # A pair is one restart: A..A B..B, B..B A..A. Three pairs decide a large gain.
         pairs = max(min(pairs, MOST_SERIAL_PAIRS), LEAST_SERIAL_PAIRS)
         block_s = max(self.settings.block_s, SERIAL_BLOCK_SHARE * self.restart_s)
         blocks = 2 * pairs * (self.settings.visit_blocks + 1)

@@ -36,11 +36,12 @@ class Qualification:
     """planner, or waterfall of the traced step."""
 
 
-def qualify(known: Known, enough: float = ENOUGH) -> Qualification:
+def qualify(known: Known, enough: float = ENOUGH, *, may_speculate: bool = False) -> Qualification:
     """Compare what was observed with the floor of the workload, in its own format and model.
 
     The floor of a closed loop is that of a batch of all its requests: an engine that runs them one
-    by one is far from it, however fast its steps are.
+    by one is far from it, however fast its steps are. It is a floor of steps that yield one token a
+    request: where levers may speculate, it bounds nothing.
     """
     share, source, missing = _floor_share(known)
     if share is None:
@@ -48,6 +49,14 @@ def qualify(known: Known, enough: float = ENOUGH) -> Qualification:
             True, f"no floor is known ({missing}): levers are tried without one", None
         )
     percent = f"{share:.0%}"
+    if may_speculate:
+        return Qualification(
+            True,
+            f"the engine is at {percent} of the floor by the {source}: up to {1 / share:.2f} times "
+            "is left at one token a step, and more where drafts are accepted",
+            share,
+            source,
+        )
     if share >= enough:
         return Qualification(
             False,
@@ -147,7 +156,7 @@ def choose_candidates(state: RunState) -> None:
     )
     state.skipped += [(lever.lever, lever.reason) for lever in skipped]
     known = _known(state, levers)
-    stop = _qualify(state, known)
+    stop = _qualify(state, known, may_speculate=any(map(_speculates, applicable)))
     ranked = _rank(
         state, known, [candidate for candidate in applicable if _allowed(state, candidate)]
     )
@@ -182,9 +191,20 @@ def _known(state: RunState, levers: list[Lever]) -> Known:
     )
 
 
-def _qualify(state: RunState, known: Known) -> str:
+def _speculates(candidate: Candidate) -> bool:
+    """Whether a candidate turns speculation on: steps may then yield several tokens."""
+    return any(
+        knob.startswith(_SPECULATION) and value not in (0, None, "none")
+        for knob, value in candidate.changes.items()
+    )
+
+
+_SPECULATION: Final = ("speculation_depth", "spec_type", "speculative_config")
+
+
+def _qualify(state: RunState, known: Known, *, may_speculate: bool) -> str:
     """Why an engine is diagnosed only, as it is near its floor; empty where it is not."""
-    qualification = qualify(known)
+    qualification = qualify(known, may_speculate=may_speculate)
     state.plan["qualification"] = asdict(qualification)
     state.progress.result(qualification.sentence)
     state.notes.append(qualification.sentence)

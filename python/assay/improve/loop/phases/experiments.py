@@ -13,7 +13,12 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import MOST_SHARE, Allotment
 from assay.improve.loop.finishing import leaves_room
 from assay.improve.loop.joint import JointSearch
-from assay.improve.loop.phases.soak import time_before_soak
+from assay.improve.loop.phases.soak import (
+    REPORT_S,
+    must_be_proven_at_once,
+    proving,
+    time_before_soak,
+)
 from assay.improve.loop.reranking import rerank
 from assay.improve.loop.state import Control, RunState
 from assay.improve.loop.trials import continued, on_top, trial, verdict_data
@@ -95,13 +100,22 @@ def experiment(state: RunState) -> Allotment:
             state.skipped.append((candidate.name, reason))
             continue
         left = min(state.budget.left("experiments"), time_before_soak(state, allotment))
+        at_once = must_be_proven_at_once(state, allotment, candidate)
+        if at_once:
+            left = state.budget.remaining - REPORT_S
         if allotment.least_s(candidate) > left:
             _out_of_time(state, candidate, len(pending))
             break
         seconds = allotment.budget_s(candidate, left, others_wait=len(state.chosen.candidates) > 1)
-        result = trial(state, candidate, replace(allotment.settings, budget_s=seconds))
+        settings = replace(allotment.settings, budget_s=seconds)
+        if at_once:
+            settings = proving(state, allotment, candidate, left)
+        result = trial(state, candidate, settings)
         if result is not None:
             trials += 1
+            if at_once and result.verdict == "improved":
+                state.soaked = replace(state.soaked, confirmation=result)
+                break
             search.learn(state.trials[-1])
             if pending and result.verdict == "improved":
                 pending = rerank(state, pending)

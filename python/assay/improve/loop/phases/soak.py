@@ -36,19 +36,23 @@ CONFIRMATION: Final = "confirmation"
 def soak(state: RunState, allotment: Allotment) -> None:
     """Give credit where it is due, and prove the whole; what is not proven is taken back."""
     state.begin("soak")
-    if not state.stack.results:
+    if not state.stack.results or state.soaked.confirmation is not None:
         return
     seconds = state.budget.remaining - REPORT_S
-    _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
+    _leave_each_out(state, allotment, seconds - _stack_s(state, allotment))
     if state.stack.results:
+        candidate = stack_candidate(state)
         left = state.budget.remaining - REPORT_S
         # A little late is better than a gain that is not proven.
-        late = min(_confirmation_s(state, allotment), left + MOST_OVERRUN * state.budget.total_s)
-        seconds = max(left, late, allotment.least_s(stack_candidate(state)))
-        _confirm(state, _soaking(state, allotment, seconds))
+        late = min(_stack_s(state, allotment), left + MOST_OVERRUN * state.budget.total_s)
+        seconds = max(left, late, allotment.least_s(candidate))
+        gained = max(state.stack.gained.value, 1.0)
+        _confirm(state, proving(state, allotment, candidate, seconds, gained))
 
 
-def _soaking(state: RunState, allotment: Allotment, seconds: float) -> ExperimentSettings:
+def proving(
+    state: RunState, allotment: Allotment, candidate: Candidate, seconds: float, gained: float = 1.0
+) -> ExperimentSettings:
     """Pairs for a part of the time, as the whole's interval is what the run states; then the soak.
 
     Where each pair costs a restart, the fewest pairs that decide must do.
@@ -60,9 +64,9 @@ def _soaking(state: RunState, allotment: Allotment, seconds: float) -> Experimen
         most_changed=state.options.most_changed,
         least_requests=_least_requests(state),
     )
-    if not stack_candidate(state).hot:
+    if not candidate.hot:
         return settings
-    pair_s = settings.block_s * (1.0 + 1.0 / max(state.stack.gained.value, 1.0))
+    pair_s = settings.block_s * (1.0 + 1.0 / gained)
     fitting = int(PAIRS_SHARE * seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
     pairs = min(max(fitting, settings.least_pairs), MOST_PAIRS)
     return replace(settings, least_pairs=pairs)
@@ -72,23 +76,43 @@ def time_before_soak(state: RunState, allotment: Allotment) -> float:
     """Seconds until what is kept so far must be proven; without anything kept, no limit."""
     if not state.stack.results:
         return math.inf
-    return state.budget.remaining - REPORT_S - _confirmation_s(state, allotment)
+    return state.budget.remaining - REPORT_S - _stack_s(state, allotment)
 
 
-def _confirmation_s(state: RunState, allotment: Allotment) -> float:
-    """Seconds that proving the whole stack takes at least.
+def must_be_proven_at_once(state: RunState, allotment: Allotment, candidate: Candidate) -> bool:
+    """Whether a trial and a confirmation after it do not both fit into the time left.
+
+    The trial is then made as a confirmation is, soak and all, and is one.
+    """
+    if state.stack.results:
+        return False
+    left = state.budget.remaining - REPORT_S
+    apart = allotment.least_s(candidate) + confirmation_s(state, allotment, candidate)
+    return left < apart
+
+
+def _stack_s(state: RunState, allotment: Allotment) -> float:
+    gained = max(state.stack.gained.lo, 1.0)
+    return confirmation_s(state, allotment, stack_candidate(state), gained)
+
+
+def confirmation_s(
+    state: RunState, allotment: Allotment, candidate: Candidate, gained: float = 1.0
+) -> float:
+    """Seconds that proving a candidate takes at least.
 
     Its pairs, the answers to compare, the control beside the soak's end, and in production the
     control's answers to all requests.
     """
-    pairs_s = CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
+    pairs_s = CONFIRMATION_MARGIN * allotment.least_s(candidate)
+    if not candidate.hot and gained > 1.0:
+        pairs_s = max(allotment.finding_s(candidate, gained - 1.0), allotment.least_s(candidate))
     options, settings = state.options, allotment.settings
     needed = answers_needed(options.most_changed, options.answer_confidence)
     start = state.known_answers.get(configuration_hash(state.start), {})
     unknown = max(_least_requests(state) - len(start), 0)
     request_s = settings.block_s / max(settings.block_requests or 1, 1)
-    faster = max(state.stack.gained.lo, 1.0)
-    return pairs_s + MOST_LATE * settings.block_s + request_s * (unknown + needed / faster)
+    return pairs_s + MOST_LATE * settings.block_s + request_s * (unknown + needed / gained)
 
 
 def _least_requests(state: RunState) -> int:
