@@ -19,8 +19,12 @@ from running_server import Running, app_apart, running
 
 from assay.engine.core.worker import Failure, WorkerState
 from assay.engine.requests.outputs import Chunk, StepOutput
+from assay.engine.server import LoadedEngine, ModelFacts, listen
+from assay.engine.server.engine_process import HttpProcess, HttpProcessError
+from assay.engine.server.http_settings import HttpSettings
 from assay.engine.server.messages import Outputs, Unpacking, outputs_of, pack
 from assay.errors import InputError
+from assay.second_process import SecondProcess
 
 
 @dataclass
@@ -132,6 +136,16 @@ def test_http_ends_with_the_engines() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert "the engine's process has ended: so does HTTP" in server.ended()[1]
+
+
+def test_a_process_that_does_not_start_is_an_error() -> None:
+    engine = FakeEngine()
+    with SecondProcess("assay.no_such_module") as second, listen("127.0.0.1", 0) as listener:
+        second.wait()
+        with pytest.raises(HttpProcessError, match="got its end with 1"):
+            HttpProcess(second, listener, HttpSettings([])).serve(
+                [LoadedEngine("fake", engine, ModelFacts(0, 0))]
+            )
 
 
 def test_a_model_that_does_not_load_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ class HttpProcessError(AssayError):
     exit_code = 1
 
 
+def _ended(status: int) -> HttpProcessError:
+    return HttpProcessError(
+        "the process of HTTP: expected it to serve until SIGTERM or ctrl-c, got its end with "
+        f"{status}",
+        "what it said last stands above",
+    )
+
+
 class HttpProcess:
     """The process of HTTP, of which the engines' process is in charge."""
 
@@ -55,8 +63,11 @@ class HttpProcess:
     ) -> None:
         """Tell a process that has started what to serve, and where it listens."""
         self._process = process
-        socket.send_fds(process.link, [b"\0"], [listener.fileno()])
-        process.link.sendall(pack(settings))
+        try:
+            socket.send_fds(process.link, [b"\0"], [listener.fileno()])
+            process.link.sendall(pack(settings))
+        except OSError:
+            raise _ended(process.wait()) from None
 
     def serve(
         self,
@@ -91,10 +102,7 @@ class HttpProcess:
                 signal.signal(number, handler)
             workers.close()
         if status or not is_draining:
-            raise HttpProcessError(
-                f"the process of HTTP: expected it to serve until SIGTERM or ctrl-c, got its end with {status}",
-                "what it said last stands above",
-            )
+            raise _ended(status)
 
 
 class Workers:
