@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from random import Random
 
 from property_harness import Draw, Kind, resolve_command
@@ -14,9 +13,19 @@ MOST_GPUS = 131_072
 LONGEST = 1_000_000
 
 
+ENDS = 0.02
+"""Share of draws at each end of a range, where the most breaks."""
+
+
 def log_uniform(random: Random, low: float, high: float) -> int:
-    """A whole number between two, as likely in each decade."""
-    return max(round(math.exp(random.uniform(math.log(low), math.log(max(high, low))))), 1)
+    """A whole number between two, as likely in each decade, at times one of the two."""
+    return max(round(log_real(random, low, max(high, low))), 1)
+
+
+def log_real(random: Random, low: float, high: float) -> float:
+    """A number between two, as likely in each decade, at times one of the two."""
+    share = min(max(random.uniform(-ENDS, 1 + ENDS), 0.0), 1.0)
+    return low * (high / low) ** share
 
 
 def tensor_ranks(random: Random, model: str, most: int) -> int:
@@ -76,7 +85,7 @@ def _prices(random: Random) -> dict[str, float]:
     values = {
         "cluster.nodes": float(log_uniform(random, 1, 16_384)),
         "econ.utilisation": random.uniform(0.2, 1.0),
-        "econ.rent.price": math.exp(random.uniform(math.log(0.1), math.log(30))) / 3600,
+        "econ.rent.price": log_real(random, 0.1, 30) / 3600,
         "econ.rented": float(random.random() < 0.5),
     }
     if random.random() < 0.3:
@@ -194,7 +203,7 @@ def _load(chance: Chance) -> Draw:
     context = context_of(model)
     prompt = log_uniform(random, 1, min(LONGEST, context - 1))
     values = {
-        "rates": float(f"{10 ** random.uniform(-3, 3):.3g}"),
+        "rates": float(f"{log_real(random, 1e-3, 1e3):.3g}"),
         "prompt": float(prompt),
         "output": float(log_uniform(random, 1, min(context - prompt, 4096))),
         "tensor": float(max(tensor_ranks(random, model, 8) for _ in range(3))),
@@ -226,7 +235,7 @@ def _estimate(chance: Chance) -> Draw:
         "accelerators": chance.accelerator(),
         "tariffs": chance.entry("tariffs", ("us_texas", "germany", "japan", "us_iowa", "france")),
     }
-    tokens = float(f"{10 ** random.uniform(9, 13):.2g}")
+    tokens = float(f"{log_real(random, 1e9, 1e13):.2g}")
     if random.random() < 0.3:
         return Draw(ESTIMATE, chosen, {"tokens": tokens, "serving": 1.0})
     return Draw(

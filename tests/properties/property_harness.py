@@ -17,7 +17,8 @@ To add an invariant:
 3. Give it a `bug`: what a wrong product would answer, as a function of the draw, the name and the right
    number. `test_properties.py` plants it and expects the invariant to fail.
 
-To add a kind of draws: a `Kind` in `draws.py`. `make properties` runs 20,000 draws, the tests 300.
+To add a kind of draws: a `Kind` in `draws.py`, whose entries of the catalog come in turn (`strata.py`).
+`make properties` runs 20,000 draws, the tests 300; `tally.py` says what a run has to reach.
 """
 
 from __future__ import annotations
