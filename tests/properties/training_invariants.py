@@ -14,6 +14,7 @@ TOTAL = "parallelism.memory.total"
 EXPOSED = "training.exposed_communication_time"
 PINS = "hbm.pin_rate"
 CLOCK = "kernels.device.clock_ratio"
+COMPUTE, STRAGGLING = "training.compute_time", "training.straggling"
 MOST_GPUS = 131_072
 CONVERGED = 1e-6
 """The clock under a limit is the solution of equations, found to so many digits."""
@@ -140,6 +141,22 @@ def strong_scaling(draw: Draw, answers: Answers) -> Violation | None:
     return Violation(f"{STEP} fell from {before:.6g} to {after:.6g}", STEP, (fixed, more))
 
 
+def shared_work(draw: Draw, answers: Answers) -> Violation | None:
+    """Twice the GPUs on the same batch compute no longer, but for the slowest of them."""
+    gpus, passes = draw.given("training.gpus"), answers.value(draw, "parallelism.micro_batches")
+    if passes % 2 or gpus > MOST_GPUS / 2:
+        return None
+    fixed = draw.changed({CLOCK: 1.0})
+    more = fixed.changed({"training.gpus": 2 * gpus})
+    before, after = (
+        answers.value(each, COMPUTE) / answers.value(each, STRAGGLING) for each in (fixed, more)
+    )
+    if after <= before * (1 + SLACK):
+        return None
+    text = f"{COMPUTE} rose from {before:.6g} to {after:.6g}, of a GPU of median speed"
+    return Violation(text, COMPUTE, (fixed, more))
+
+
 def more_power(draw: Draw, answers: Answers) -> Violation | None:
     """A higher power limit makes no step slower."""
     if "gpu.power.limit" not in graph_given(draw):
@@ -185,6 +202,11 @@ INVARIANTS = (
     Invariant(
         "twice the GPUs are at most twice as fast", "training", strong_scaling,
         scaled(STEP, lambda draw: draw.given("training.gpus") ** -1.5), (STEP, "parallelism.micro_batches"),
+    ),
+    Invariant(
+        "twice the GPUs compute no longer", "training", shared_work,
+        scaled(COMPUTE, lambda draw: draw.given("training.gpus")),
+        (COMPUTE, STRAGGLING, "parallelism.micro_batches"),
     ),
     Invariant(
         "more power makes no step slower", "training", more_power,
