@@ -228,3 +228,21 @@ def test_odd_traces_give_a_report_that_adds_up(cli: Any, tmp_path: Path) -> None
         assert sum(term["ns"] for term in data["waterfall"]) == data["step_ns"], name
         covered = sum(one["dur_ns"] for one in data["critical_path"]["segments"])
         assert covered == data["step_ns"], name
+
+
+def test_what_contradicts_the_header_is_refused(cli: Any, folder: Path, tmp_path: Path) -> None:
+    """A trace that names its GPU and ranks is not another's."""
+    data = json.loads((folder / "graph.json").read_text())
+    data["deviceProperties"] = [{"id": 0, "name": "NVIDIA H200"}]
+    data["distributedInfo"] = {"world_size": 1, "rank": 0}
+    path = tmp_path / "h200.json"
+    path.write_text(json.dumps(data))
+    trace = ["diagnose", str(path), "--model", str(folder / "config.json"), "--context", "64"]
+    for option, value, expected in (
+        ("--gpu", "mi300x", "expected h200_sxm, which the trace was recorded on, got mi300x"),
+        ("--tensor", "2", "--tensor: expected at most 1, the trace's ranks, got 2"),
+    ):
+        outcome = cli(*trace, option, value)
+        assert outcome.code == 2
+        assert expected in outcome.err
+    assert cli(*trace, "--gpu", "h200", "--json").data["gpu"]

@@ -79,11 +79,12 @@ def diagnose_trace(
     recording = None if telemetry is None else reading.read(telemetry)
     tested = () if experiments is None else read_experiments(experiments)
     recovered = open_recovered(trace, model, progress=progress)
+    subject.check_stated(recovered.trace, gpu=gpu, engine=engine, tensor=tensor)
     healthy = [open_recovered(baseline, model, progress=progress) for baseline in baselines]
     notes = []
     if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
         hardware = hardware_spec(named)
-        notes.append(f"the GPU is the trace's own, {named}; --gpu names another")
+        notes.append(f"the GPU is the trace's own, {named}")
     request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
     diagnosis = examine(
         recovered, request, str(trace), telemetry=recording, experiments=tested,

@@ -68,6 +68,29 @@ def gpu_of(trace: Trace) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def check_stated(trace: Trace, *, gpu: str | None, engine: str | None, tensor: int | None) -> None:
+    """Refuse what contradicts the header of a trace: its times are those of what it names."""
+    own = gpu_of(trace)
+    if gpu is not None and own is not None and (asked := _catalog_name(gpu)) not in (None, own):
+        raise InputError(
+            f"--gpu: expected {own}, which the trace was recorded on, got {asked}",
+            "leave --gpu out; assay predict prices the same step on another GPU",
+        )
+    if engine is not None and trace.header.engine in ENGINES and engine != trace.header.engine:
+        raise InputError(f"--engine: expected {trace.header.engine}, the trace's own, got {engine}")
+    ranks = _stated_ranks(trace)
+    if tensor is not None and ranks is not None and tensor > ranks:
+        raise InputError(f"--tensor: expected at most {ranks}, the trace's ranks, got {tensor}")
+
+
+def _catalog_name(gpu: str) -> str | None:
+    """The catalog's name of a GPU; None for a file of a calibration."""
+    try:
+        return accelerators.find(gpu).name
+    except UnknownNameError:
+        return None
+
+
 def gpu_names(trace: Trace) -> list[str]:
     """Devices as the header has them."""
     named = [_device_name(member) for member in _members(trace.header.hardware.get("devices"))]
@@ -88,10 +111,13 @@ def _device_name(device: Any) -> str:
 
 def ranks_of(trace: Trace) -> int:
     """GPUs that run the model together, as far as the trace says."""
+    return max(_stated_ranks(trace) or 1, trace.events["rank"].drop_nulls().n_unique())
+
+
+def _stated_ranks(trace: Trace) -> int | None:
     info = trace.header.metadata.get("distributedInfo")
     stated = info.get("world_size") if isinstance(info, dict) else None
-    seen = trace.events["rank"].drop_nulls().n_unique()
-    return max(int(stated) if isinstance(stated, int) and stated > 0 else 1, seen)
+    return stated if isinstance(stated, int) and stated > 0 else None
 
 
 def uses_graphs(trace: Trace) -> bool:

@@ -79,6 +79,7 @@ def _setting(
 ) -> tuple[Setting, Trace]:
     """What the decode steps of the trace ran, as the planner takes it."""
     subject.check_engine(engine)
+    subject.check_stated(trace, gpu=gpu, engine=engine, tensor=None)
     spec = model_spec(model)
     named = gpu or subject.gpu_of(trace)
     if named is None:
