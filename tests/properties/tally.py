@@ -135,11 +135,8 @@ def report(tally: Tally) -> list[str]:
     lines += ["", "coverage:"]
     for group in ("accelerators", "models"):
         name, count = rarest(tally.entries, group)
-        answered = min(
-            tally.answered[entry]
-            for entry in all_entries()
-            if entry.startswith(f"{group}/") and tally.answered[entry]
-        )
+        counts = [tally.answered[e] for e in all_entries() if e.startswith(f"{group}/")]
+        answered = min((count for count in counts if count), default=0)
         lines.append(f"{group}: least {count:,} draws ({name}), {answered:,} with answers")
     unanswered = [entry for entry in all_entries() if not tally.answered[entry]]
     lines.append(f"never with an answer: {', '.join(unanswered) or 'none'}")

@@ -1,0 +1,74 @@
+"""What a run has to reach, and that a stopped one goes on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import Future
+from pathlib import Path
+from typing import ClassVar
+
+import draws
+import pytest
+import run_properties
+from tally import LEAST_DRAWS, MOST_REFUSED, WHOLE_RUN, Tally, all_entries, problems
+
+from assay.catalog import accelerators, models
+
+
+def whole_run() -> Tally:
+    """A run in which every entry was drawn and answered as often as it has to be."""
+    counts = Counter(dict.fromkeys(all_entries(), LEAST_DRAWS))
+    return Tally(kinds=Counter(serving=WHOLE_RUN), entries=counts, answered=counts.copy())
+
+
+def test_a_run_fails_by_a_violation_by_refusals_and_by_an_entry_that_was_drawn_too_rarely() -> None:
+    assert problems(whole_run()) == []
+    violated, refused, rare, unanswered = (whole_run() for _ in range(4))
+    violated.violations["Little's law"] = "a command"
+    refused.refused["serving"] = int(MOST_REFUSED * WHOLE_RUN) + 1
+    rare.entries["models/gpt2"] -= 1
+    unanswered.answered["accelerators/h20_sxm"] -= 1
+    assert [len(problems(run)) for run in (violated, refused, rare, unanswered)] == [1, 1, 1, 1]
+
+
+def test_every_entry_comes_in_turn() -> None:
+    count = 3 * len(accelerators.names()) * len(models.names())
+    kinds = Counter(draws.turn_of(index)[0] for index in range(WHOLE_RUN))
+    assert min(kinds.values()) > 250
+    turns = [turn for kind, turn in map(draws.turn_of, range(count)) if kind == "step"]
+    assert turns == list(range(len(turns)))
+    seen = [draws.of_kind("step", "turns", turn).entries for turn in range(2 * len(models.names()))]
+    by_model = Counter(entries["models"] for entries in seen)
+    assert set(by_model.values()) == {2}
+    assert len(by_model) == len(models.names())
+
+
+class Pool:
+    """Runs no draws, and notes which parts were asked for."""
+
+    asked: ClassVar[list[int]] = []
+
+    def __init__(self, _: int) -> None: ...
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def submit(self, _: object, __: str, indices: range, ___: object) -> Future[Tally]:
+        self.asked.append(indices.start)
+        part: Future[Tally] = Future()
+        part.set_result(Tally(kinds=Counter(serving=len(indices))))
+        return part
+
+
+def test_parts_that_are_done_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_properties, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(run_properties, "KEPT", tmp_path)
+    for count in ("200", "400", "400"):
+        monkeypatch.setattr("sys.argv", ["run_properties.py", "--count", count])
+        run_properties.main()
+    assert Pool.asked == [0, 100, 200, 300]
+    (summary,) = tmp_path.glob("*.summary.json")
+    assert json.loads(summary.read_text("utf-8"))["draws"] == 400
