@@ -14,6 +14,7 @@ from assay.errors import InputError
 from assay.http_client import ServerError
 from assay.observe.attach import server
 from assay.observe.attach.server import Slice
+from assay.observe.importers.detect import open_trace
 
 
 def write_trace(path: Path, rank: int, kernels: int) -> None:
@@ -94,6 +95,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         text = self.server.metrics() if self.path == "/metrics" else None
+        if self.path == "/server_info" and self.server.kind == "assay":
+            text = json.dumps({"release": "1", "settings": {}, "synthetic": True})
         self.answer(404 if text is None else 200, text or "")
 
     def do_POST(self) -> None:
@@ -113,6 +116,10 @@ class Handler(BaseHTTPRequestHandler):
                 fake.write()
         else:
             fake.write()
+            if fake.kind == "assay":
+                open_trace(fake.folder / "rank0.pt.trace.json.gz").save(fake.folder / "own")
+                self.answer(200, json.dumps({"trace": str(fake.folder / "own")}))
+                return
         self.answer(200)
 
 
@@ -199,3 +206,13 @@ def test_a_server_that_profiles_already_says_so(fake: Fake, tmp_path: Path) -> N
 def test_no_server() -> None:
     with pytest.raises(ServerError, match="expected an answer, got: "):
         server.record("http://127.0.0.1:1", Slice(steps=4), None, 1)
+
+
+@pytest.mark.parametrize("fake", ["assay"], indirect=True)
+def test_assays_own_server_says_where_its_trace_is(fake: Fake) -> None:
+    """Its metrics have vLLM's names too; its trace is a folder of Assay's format."""
+    recorded = server.record(fake.url, Slice(steps=3), None, 20)
+    assert (recorded.server, recorded.notes) == ("assay", [])
+    assert recorded.trace is not None
+    assert len(recorded.trace.events) == 3
+    assert recorded.files == [str(fake.folder / "own")]

@@ -1,11 +1,13 @@
 """A slice of a live server, recorded by the server's own profiler.
 
 vLLM and SGLang have `/start_profile` and `/stop_profile`; both write PyTorch profiler traces into a
-folder of theirs. vLLM counts its steps in `/metrics`; SGLang takes the number of steps itself.
+folder of theirs. vLLM counts its steps in `/metrics`; SGLang takes the number of steps itself. Assay's own
+server has the same paths, and says where its trace is.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ _HINTS: Final = {
     "vllm": 'start vLLM with --profiler-config \'{"profiler": "torch", "torch_profiler_dir": '
     "FOLDER}' (before 0.13: VLLM_TORCH_PROFILER_DIR=FOLDER)",
     "sglang": "start SGLang with SGLANG_TORCH_PROFILER_DIR=FOLDER",
+    "assay": "start assay serve with --trace FOLDER",
 }
 _POLL_S: Final = 0.05
 _SETTLE_S: Final = 0.5
@@ -49,7 +52,7 @@ class Recorded:
     """What came of it."""
 
     server: str
-    """vllm, sglang, or unknown."""
+    """vllm, sglang, assay, or unknown."""
     steps: int | None = None
     """Steps between start and stop, where the server counts them."""
     files: list[str] = field(default_factory=list)
@@ -94,9 +97,11 @@ def record(
         last = client.steps()
     finally:
         # A server must not be left profiling, whatever happens here.
-        client.profile("/stop_profile", recorded.server)
+        said = client.profile("/stop_profile", recorded.server)
     if first is not None and last is not None:
         recorded.steps = last - first
+    if recorded.server == "assay":
+        return _own(recorded, said)
     return _collect(recorded, trace_folder, before, client.deadline, progress)
 
 
@@ -123,13 +128,23 @@ class _Client:
         self.deadline = deadline
 
     def kind(self) -> str:
-        """What server it is, by the names of its metrics."""
+        """What server it is, by the names of its metrics; Assay's has vLLM's beside its own."""
+        if self._is_own():
+            return "assay"
         text = self._metrics()
         if text is None:
             # An unreachable server is an error; one without metrics is not.
             self._request("/health")
             return "unknown"
         return next((name for name in ("vllm", "sglang") if f"{name}:" in text), "unknown")
+
+    def _is_own(self) -> bool:
+        """Whether the server states settings as `assay serve` does."""
+        try:
+            stated = json.loads(self._request("/server_info") or "null")
+        except ValueError:
+            return False
+        return isinstance(stated, dict) and {"release", "settings", "synthetic"} <= stated.keys()
 
     def steps(self) -> int | None:
         """Steps of the engine so far; None where the server does not count them."""
@@ -160,8 +175,8 @@ class _Client:
             progress(f"{now - first} of {wanted} steps")
             time.sleep(_POLL_S)
 
-    def profile(self, path: str, server: str, body: dict[str, Any] | None = None) -> None:
-        """Start or stop the profiler."""
+    def profile(self, path: str, server: str, body: dict[str, Any] | None = None) -> str:
+        """Start or stop the profiler; what it answers."""
         answer = self._request(path, body or {})
         if answer is None:
             raise ServerError(
@@ -172,6 +187,7 @@ class _Client:
                     "assay trace attach -- COMMAND",
                 ),
             )
+        return answer
 
     def _metrics(self) -> str | None:
         return self._request("/metrics")
@@ -230,6 +246,21 @@ def _collect(
         time.sleep(_SETTLE_S)
     recorded.files = [str(path) for path in sorted(now)]
     recorded.trace = _import([Path(name) for name in recorded.files])
+    return recorded
+
+
+def _own(recorded: Recorded, said: str) -> Recorded:
+    """The trace that `assay serve` wrote, where it says."""
+    try:
+        path = Path(str(json.loads(said)["trace"]))
+    except (ValueError, KeyError, TypeError):
+        recorded.notes.append(f"expected the folder of the trace, got {said[:80]!r}")
+        return recorded
+    if not path.is_dir():
+        recorded.notes.append(f"the server wrote its trace to {path}, which is not on this machine")
+        return recorded
+    recorded.files = [str(path)]
+    recorded.trace = _import([path])
     return recorded
 
 
