@@ -289,6 +289,31 @@ def test_a_format_alone_is_compared_with_16_bits() -> None:
     assert outcome.choice == "tensor 8"
 
 
+@pytest.mark.parametrize(
+    ("question", "verdict"),
+    [
+        # 16 bytes for each of 6.7e9 weights, against 80 GB; LoRA: 2 bytes, and adapters.
+        ("Can I full fine-tune a 7B on one A100?", "no"),
+        ("Can I fine-tune Llama 3.1 8B with LoRA on one H100?", "yes"),
+        ("Can I train llama 70b on 8 H100?", "no"),
+        # vLLM 0.24 saturates an H200 at some 28 requests/s (measured).
+        ("Can I serve 100 requests per second with 6 H200 and Llama 3.1 8B?", "yes"),
+        ("Can one H200 handle 60 req/s of Llama 3.1 8B?", "no"),
+    ],
+)
+def test_whether_a_run_fits_or_a_rate_is_served(question: str, verdict: str) -> None:
+    outcome = ask(question).outcome
+    assert outcome is not None
+    assert outcome.verdict == verdict
+
+
+def test_borrowed_constants_are_said_beside_a_winner() -> None:
+    answer = ask("H100 vs MI300X for llama 70b cost per token")
+    assert any("mi300x" in note and "constants of" in note for note in answer.notes)
+    assert answer.outcome is not None
+    assert "h100_sxm: 4 GPUs, the fewest that hold it" in answer.outcome.assumed
+
+
 def test_gpus_and_days_of_a_run_give_a_verdict() -> None:
     """6 N D = 4.8e22 FLOP: 64 H100 need 8.8 days at their peak."""
     verdicts = [

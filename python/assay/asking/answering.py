@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from assay.asking.reading import FILLER, Mention, Reading, read
 from assay.asking.text import LONGEST, MASKS
 from assay.asking.training import tokens_text
 from assay.asking.unused import unused
+from assay.catalog import constants, entries
 from assay.errors import AssayError, InputError
 
 _TRAINS: Final = re.compile(
@@ -172,7 +173,18 @@ def ask(question: str) -> AskAnswer:
         outcome = _outcome(reading, intent, bool(slots), changes)
     except AssayError as error:
         return _refused(reading, intent, [], error, workload)
-    return AskAnswer(reading, intent.name, outcome, notes=outcome.notes)
+    notes = (*outcome.notes, *(_borrowed(outcome) if "model" in intent.slots else ()))
+    return AskAnswer(reading, intent.name, outcome, notes=tuple(dict.fromkeys(notes)))
+
+
+def _borrowed(outcome: Outcome) -> Iterator[str]:
+    """That kernel constants of an accelerator are another's, each on a line of its own."""
+    for command in outcome.commands or (outcome.result.command,):
+        for path in command.includes:
+            group, _, name = path.partition("/")
+            if group == "accelerators":
+                system = entries.read(group, name).facts.get("calibration")
+                yield from constants.find(str(system), accelerator=name).notes if system else ()
 
 
 def _adapted(reading: Reading, intent: Intent) -> Reading:

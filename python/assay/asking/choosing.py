@@ -36,7 +36,7 @@ _BEST_OF: Final = (
     "cost", "throughput", "ttft", "tpot", "latency", "efficiency", "energy", "capacity",
 )  # fmt: skip
 """Intents that look for the best of the usual accelerators."""
-_CHOOSING: Final = (("provider", "rent"), ("accelerator", "which-fits"))
+_CHOOSING: Final = (("provider", "rent"), ("accelerator", "which-fits"), ("concurrency", "users"))
 """Kinds that intents choose among by themselves."""
 _SUPERLATIVE: Final = re.compile(
     r"\b(?:cheapest|fastest|slowest|dearest|lowest|highest|quickest|(?:most|least) (?:expensive|affordable"

@@ -161,7 +161,12 @@ def _best(
         ends = (first.number[0] or 0.0, outcomes[ordered[1]].number[0] or 0.0)
         ratio = max(ends) / min(ends) if min(ends) > 0 else None
         text = f"{ordered[0]}, by {ratio:.3g} times: {first.text}" if ratio else text
-    assumed = dict.fromkeys(line for name in ordered for line in outcomes[name].assumed)
+    shared = set.intersection(*(set(outcomes[name].assumed) for name in ordered))
+    assumed = dict.fromkeys(
+        line if line in shared else f"{name}: {line}"
+        for name in ordered
+        for line in outcomes[name].assumed
+    )
     verdicts = [outcomes[name].verdict for name in ordered]
     if any(verdicts):
         text = "; ".join(outcomes[name].text for name in outcomes)

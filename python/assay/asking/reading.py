@@ -126,7 +126,13 @@ def read(question: str) -> Reading:
                 take(*_around_names(match), pattern.slot, pattern.convert(match), "number")
     take_names(bare_sizes(rest))
     mentions.sort(key=lambda pair: pair[0])
-    return Reading(question.strip(), text, tuple(mention for _, mention in mentions), rest)
+    parts = tuple(mention for _, mention in mentions)
+    if any(part.value == "lora" for part in parts):
+        # To fine-tune with LoRA is one method, not two.
+        parts = tuple(
+            p for p in parts if p.slot != "tuning" or p.value == "lora" or "full" in p.words
+        )
+    return Reading(question.strip(), text, parts, rest)
 
 
 def _around_names(match: Any) -> tuple[int, int]:

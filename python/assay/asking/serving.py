@@ -116,7 +116,7 @@ def cost(reading: Reading) -> Outcome:
     of_tokens = reading.slots & {"model", "tokens", "per_tokens"} or _OF_TOKENS.search(reading.rest)
     if not of_tokens and reading.slots & {"place", "node", "site"}:
         raise InputError("the cost of what?", 'name a model: "... of Llama 3.1 8B"')
-    timed = "hour" in words or "hourly" in words or "per_time" in reading.slots
+    timed = "hour" in words or "hourly" in words or reading.slots & {"per_time", "days"}
     if timed and "tokens" not in reading.slots:
         return _deployment(reading)
     kind = next((kind for kind in ("cached", "input") if kind in words), "output")
@@ -125,6 +125,8 @@ def cost(reading: Reading) -> Outcome:
     else:
         outcome = _figure(reading, f"econ.cost.per_{kind}_token")
     outcome = replace(outcome, assumed=(*_paid(reading), *outcome.assumed))
+    if "days" in reading.slots:
+        raise InputError("tokens and a time of serving", "say one of them")
     if reading.slots & {"tokens", "per_tokens"}:
         return _for_tokens(reading, outcome, 1.0, "USD", kind)
     if "dollar" in reading.words():
@@ -138,11 +140,15 @@ def _deployment(reading: Reading) -> Outcome:
     if "model" not in reading.slots:
         raise InputError("a deployment of which model?", 'name one: "... of Llama 3.1 8B"')
     outcome = _figure(reading, "econ.serving.rate")
-    days = reading.get("per_time", 1 / 24)
+    if reading.slots >= {"days", "per_time"}:
+        raise InputError("a time and a cost by the month or the year", "say one of them")
+    days = reading.get("days", reading.get("per_time", 1 / 24))
     whole = days * (outcome.result.value or math.nan)
-    period = _PERIODS[days]
-    unit = f"USD/{period}" if period in ("hour", "day") else "USD"
-    text = f"{whole:,.4g} USD per {period}: {outcome.text}"
+    period, unit = f"for {days:g} days", "USD"
+    if "days" not in reading.slots:
+        period = f"per {_PERIODS[days]}"
+        unit = f"USD/{_PERIODS[days]}" if days <= 1 else "USD"
+    text = f"{whole:,.6g} USD {period}: {outcome.text}"
     return replace(outcome, text=text, value=whole, unit=unit.replace("hour", "h"),
                    assumed=(*_paid(reading), *outcome.assumed))  # fmt: skip
 
@@ -341,6 +347,19 @@ def replicas(reading: Reading) -> Outcome:
         f"{count(nodes, 'node')} of 8; each does {result.text} within the limits"
     )
     return Outcome(text, result, assumed=(*limits, *case.assumed), value=value, unit=unit)
+
+
+def serves_rate(reading: Reading) -> Outcome:
+    """Whether the GPUs of the question serve a rate of requests within a service level."""
+    given = gpus_of(reading) or 1
+    outcome = replicas(reading.with_values({"gpus": None, "nodes": None}))
+    tensor, pipeline = serving_case(reading.with_values({"gpus": None, "nodes": None})).layout
+    needed = outcome.value or math.nan
+    if outcome.unit != "GPU":
+        needed *= tensor * pipeline if outcome.unit == "replica" else 8
+    verdict = "yes" if needed <= given else "no"
+    text = f"{verdict}: it takes {outcome.text}; {count(given, 'GPU')} given"
+    return replace(outcome, text=text, value=None, verdict=verdict)
 
 
 def limit(reading: Reading) -> Outcome:

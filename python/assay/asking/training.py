@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from assay.asking.cases import (
     GPUS_OF_A_NODE,
+    Case,
     accelerator_of,
     assumptions,
     gpus_of,
@@ -17,11 +18,11 @@ from assay.asking.cases import (
     training_case,
     with_node_as_gpus,
 )
-from assay.asking.commands import Estimate
+from assay.asking.commands import SERVING, Estimate
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.catalog import entries
-from assay.errors import InputError
+from assay.errors import InfeasibleError, InputError
 
 PLACE: Final = "us_virginia"
 TOKENS: Final = 15e12
@@ -143,6 +144,29 @@ def cost(reading: Reading) -> Outcome:
 def electricity(reading: Reading) -> Outcome:
     """Cost of the electricity of a run."""
     return _estimate(reading, "econ.run.power_cost", "tariffs")
+
+
+def fits(reading: Reading) -> Outcome:
+    """Whether a run fits on the GPUs of the question, in the best layout."""
+    if "format" in reading.slots:
+        raise InputError("memory of a run in another format", "leave the format out")
+    if gpus_of(reading) is None:
+        reading = reading.with_values({"gpus": 1})
+    assumed = (*assumptions(reading, "training"), f"{gpus_of(reading):,} GPU")
+    try:
+        outcome = memory(reading)
+    except InfeasibleError as error:
+        if "memory" not in error.message and "fit" not in error.message:
+            raise
+        names = model_of(reading, "training"), accelerator_of(reading, "training")
+        options = {"gpus": gpus_of(reading), "method": reading.get("tuning")}
+        given = tuple((name, value) for name, value in options.items() if value is not None)
+        command = Estimate("parallelism.memory.total", *names, tokens_text(TOKENS), PLACE, given)
+        case = Case(SERVING, (f"accelerators/{names[1]}",))
+        result = case.resolve("gpu.memory.capacity", intervals=False).run()
+        text = f"no: {error.message}"
+        return Outcome(text, result, commands=(command,), assumed=assumed, verdict="no")
+    return replace(outcome, text=f"yes: {outcome.text}", assumed=assumed, verdict="yes")
 
 
 def flops(reading: Reading) -> Outcome:

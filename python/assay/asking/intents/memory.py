@@ -80,6 +80,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"concurrency",
             r"users? at once",
             r"max(?:imum)? batch",
+            r"what batch(?: size)? fits",
             r"largest batch",
         ),
         answer=memory.users,
@@ -91,6 +92,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
             "streams people once concurrent hold holds simultaneous simultaneously fit fits support "
             "supports handle handles batch maximum max largest"
         ),
+    ),
+    intent(
+        name="serves-rate",
+        workload="serving",
+        cue=(r"^(?:can|could|will|would|is|are|does|do)\b", r"\benough\b"),
+        answer=serving.serves_rate,
+        slots=f"{SERVED} rate ttft_limit tpot_limit",
+        nearest=LOAD,
+        needs="rate accelerator",
+        words="handle handles support supports sustain keep meet able within traffic slo",
     ),
     intent(
         name="replicas",

@@ -27,9 +27,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
         answer=serving.cost,
-        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time",
+        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
-        words=("output input cached pay dollar cloud buy should effective hour hourly generate"),
+        words=(
+            "output input cached pay dollar cloud buy should effective hour hourly generate process"
+        ),
     ),
     intent(
         name="throughput",

@@ -28,6 +28,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="finish done complete manage",
     ),
     intent(
+        name="train-fit",
+        workload="training",
+        cue=(r"^(?:can|could|does|do|will)\b", r"\bfits?\b"),
+        answer=training.fits,
+        slots=f"{RUN} tuning",
+        nearest=ESTIMATE,
+        needs="model accelerator",
+        lacks="tokens days",
+        words="fit fits possible",
+    ),
+    intent(
         name="train-flops",
         workload="training",
         cue=(r"\bflops?\b",),
@@ -100,6 +111,19 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=RUN,
         nearest=ESTIMATE,
         words="emit tons tonnes produce cause climate",
+    ),
+    intent(
+        name="train-electricity",
+        workload="training",
+        cue=(
+            r"(?:electricity|power|energy) (?:cost|bill)",
+            r"cost of (?:the )?(?:electricity|power|energy)",
+        ),
+        answer=training.electricity,
+        slots=f"{RUN} electricity_price pue",
+        nearest=ESTIMATE,
+        lacks="factor",
+        words="electricity power energy cost costs bill",
     ),
     intent(
         name="energy",
@@ -175,19 +199,6 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="tokens",
         lacks="gpus",
         words="nodes servers finish done complete large big",
-    ),
-    intent(
-        name="train-electricity",
-        workload="training",
-        cue=(
-            r"(?:electricity|power|energy) (?:cost|bill)",
-            r"cost of (?:the )?(?:electricity|power|energy)",
-        ),
-        answer=training.electricity,
-        slots=f"{RUN} electricity_price pue",
-        nearest=ESTIMATE,
-        lacks="factor",
-        words="electricity power energy cost costs bill",
     ),
     intent(
         name="train-memory",
