@@ -32,8 +32,10 @@ LAYERS = (
     ("Timing", "timing", ("timing",)),
     ("Memory cells and devices", "dram", ("dram.cell", "dram.device")),
     ("Arithmetic units", "arithmetic", ("arithmetic",)),
+    ("Rounding", "precision", ("precision",)),
     ("Floorplan", "floorplan", ("floorplan",)),
     ("Power delivery and heat", "delivery", ("delivery",)),
+    ("Links", "links", ("links",)),
     ("Scaling laws", "scaling", ("scaling",)),
 )  # fmt: skip
 """Title, scope and modules of every layer, from the nucleus up."""

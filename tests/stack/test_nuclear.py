@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
 from assay import stack
 
 
-def value(target: str, variants: dict[str, str] | None = None, **given: float) -> float:
+def value(
+    target: str, variants: Mapping[str, str] = MappingProxyType({}), /, **given: float
+) -> float:
     named = {name.replace("__", "."): number for name, number in given.items()}
     return stack.registry().resolve(target, named, variants).require_value()
 

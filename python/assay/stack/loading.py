@@ -46,6 +46,8 @@ SCOPE_MODULES = (
     "assay.stack.lithography",
     "assay.stack.scaling",
     "assay.stack.nuclear",
+    "assay.stack.precision",
+    "assay.stack.links",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""
 
