@@ -98,9 +98,9 @@ def test_operations_that_muon_adds(hidden: int, batch: float, percent: float) ->
         "optimizer.orthogonalization_steps": 5.0, "architecture.hidden": float(hidden),
         "training.tokens_per_step": batch,
     }  # fmt: skip
-    share = (
-        stack.registry().resolve("training.update.orthogonalization_share", given).require_value()
-    )
+    name = "training.update.orthogonalization_share"
+    chosen = {name: "training.update.orthogonalization"}
+    share = stack.registry().resolve(name, given, chosen).require_value()
     assert 100 * share == pytest.approx(percent, rel=0.01)
 
 

@@ -44,7 +44,8 @@ clearing_bytes = scope.declare(
     reference=_MIXED,
 )
 orthogonalization_steps = scope.declare(
-    "orthogonalization_steps, n_NS: Newton-Schulz iterations that make an update orthogonal; unless given, none",
-    equals=0,
+    "orthogonalization_steps, n_NS: Newton-Schulz iterations that make an update orthogonal",
     reference=_MUON,
+    boundary="scenario",
+    family="optimizer",
 )

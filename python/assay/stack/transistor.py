@@ -14,7 +14,7 @@ import math
 
 from assay.model import ANY_SIGN, POSITIVE, Expression, Scope, by_definition, cited, exp, number, sqrt
 from assay.stack import physics, works
-from assay.stack.gpu import power as gpu_power, rates as gpu_rates, reference as gpu_reference
+from assay.stack.gpu import power as gpu_power, reference as gpu_reference
 
 scope = Scope("transistor", "A transistor and its process node")
 
@@ -230,6 +230,7 @@ leakage_efold = scope.declare(
     # Of I = const T^2 exp(-V_t(T) / n v_T), the logarithmic derivative by temperature.
     equals=1
     / (2 / temperature + (threshold + threshold_drift * temperature) / (ideality * thermal_voltage * temperature)),
+    nature="difference",
     bounds=POSITIVE,
     reference=_SUBTHRESHOLD,
     target=True,
@@ -323,10 +324,9 @@ scope.approximation(
     meaning="leakage is that of transistors below their threshold",
     reference=_SUBTHRESHOLD,
 )
-scope.equation(
-    gpu_rates.clock,
-    gpu_reference.reference_clock * speed,
-    name="clock",
-    meaning="the boost clock at another supply voltage",
+boost_clock = scope.declare(
+    "boost_clock, f_b [Hz as GHz]: boost clock of the benchmarked board at this supply voltage",
+    equals=gpu_reference.reference_clock * speed,
     reference=_ALPHA,
+    target=True,
 )

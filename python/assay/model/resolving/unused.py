@@ -138,7 +138,7 @@ def _stops(
         current = queue.pop(0)
         for relation in registry.graph.users[current]:
             variable = relation.variable
-            if variable not in upstream:
+            if variable not in upstream or _is_alternative(resolver, relation):
                 continue
             stop = _stop(resolver, current, relation, free)
             if stop is not None:
@@ -146,6 +146,12 @@ def _stops(
             elif variable not in seen:
                 seen.add(variable)
                 queue.append(variable)
+
+
+def _is_alternative(resolver: Resolver, relation: Relation) -> bool:
+    """Whether a relation would define a stated quantity if it were chosen, and is not."""
+    variable = resolver.registry.variables.get(relation.variable)
+    return variable is not None and variable.is_given(resolver.variants)
 
 
 def _stop(

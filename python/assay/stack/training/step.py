@@ -224,10 +224,31 @@ clock_bound_time = scope.declare(
     ),
     reference=_STAGES,
 )
+_MUON = cited(
+    "Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks",
+    "runtime analysis: FLOP overhead T m / B",
+)
+orthogonalization_share = scope.declare(
+    "update.orthogonalization_share, s_NS [1 as %]: operations of making updates orthogonal, over those of the model; "
+    "unless chosen, none",
+    equals=0,
+    reference=_MUON,
+    target=True,
+)
+scope.approximation(
+    orthogonalization_share,
+    optimizer.orthogonalization_steps * shapes.hidden / (tokens_per_step / number("1 token")),
+    name="update.orthogonalization",
+    valid=optimizer.orthogonalization_steps >= 0,
+    meaning="iterations on matrices of the model's width, over the tokens of a step",
+    reference=_MUON,
+)
 compute_time = scope.declare("compute_time, t_comp [s]: compute and bubble time of a step", reference=_STAGES)
 scope.equation(
     compute_time,
-    model_error * (benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1)),
+    model_error
+    * (benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1))
+    * (1 + orthogonalization_share),
     reference=_STAGES,
 )
 scope.approximation(
@@ -243,27 +264,9 @@ exposed_communication_time = scope.declare(
     equals=model_error * straggling * (inner_traffic + hop_traffic + exchange_error * data_traffic + traffic.tied_time),
     reference=by_definition("communication time less overlap"),
 )
-orthogonalization_share = scope.declare(
-    "update.orthogonalization_share, s_NS [1 as %]: operations of making updates orthogonal, over those of the model",
-    equals=where(
-        optimizer.orthogonalization_steps > 0,
-        optimizer.orthogonalization_steps * shapes.hidden / (tokens_per_step / number("1 token")),
-        0,
-    ),
-    reference=cited(
-        "Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks",
-        "runtime analysis: FLOP overhead T m / B",
-    ),
-    target=True,
-)
-orthogonalization_time = scope.declare(
-    "update.orthogonalization_time, t_NS [s as ms]: time of making updates orthogonal, at the model's rate",
-    equals=orthogonalization_share * compute_time,
-    reference=by_definition("operations at the same rate"),
-)
 step_time = scope.declare(
     "step_time, t_step [s]: time of one optimizer step",
-    equals=compute_time + exposed_communication_time + orthogonalization_time,
+    equals=compute_time + exposed_communication_time,
     reference=by_definition("busy plus exposed time"),
     target=True,
 )
