@@ -149,7 +149,7 @@ def test_no_max_tokens_generates_to_the_context_limit(engine):
         ([96], "prompt: expected tokens from 0 to 95, got 96"),
         ([-1], "prompt: expected tokens from 0 to 95, got -1"),
         ([1.5], "prompt: expected a text or token IDs, got 1.5"),
-        (["a"], "prompt: expected a text or token IDs, got 'a'"),
+        (["a"], "prompt: expected one text or its token IDs, got a list with the text 'a'"),
     ],
 )
 def test_invalid_prompt_is_refused(engine, prompt, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
@@ -67,8 +68,19 @@ def _gguf(where: str, ggufs: dict[str, list[str]], wanted: str) -> Selection:
 
 
 def _matching(ggufs: dict[str, list[str]], quantization: str) -> list[str]:
-    part = re.compile(rf"(^|[-._/]){re.escape(quantization)}([-._]|$)", re.IGNORECASE)
-    return [name for name in ggufs if part.search(name)]
+    return [name for name in ggufs if _has_part(name.lower(), quantization.lower())]
+
+
+def _has_part(name: str, part: str) -> bool:
+    """Whether a name has a part between separators or its ends.
+
+    >>> _has_part("m-q4_k_m", "q4_k_m"), _has_part("m-iq4_k_m", "q4_k_m")
+    (True, False)
+    """
+    return any(
+        (not before or before[-1] in "-._/") and (not after or after[0] in "-._")
+        for before, after in pairwise(name.split(part))
+    )
 
 
 def _by_model(names: Iterable[str]) -> dict[str, list[str]]:
