@@ -315,6 +315,7 @@ def memory(case: Case) -> Mapping[str, float]:
     names = (
         "serving.cache_memory", "serving.one_request_memory", "serving.requests_that_fit",
         "serving.concurrency", "serving.batch_limit", "architecture.heads", "serving.weight_memory",
+        "gpu.memory.capacity",
     )  # fmt: skip
     values = case.values(*names)
     return {

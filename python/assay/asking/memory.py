@@ -110,8 +110,7 @@ def fit(reading: Reading) -> Outcome:
         reason = broken.get(
             "serving.heads_divide",
             f"its weights take {share:.4g} GB of each GPU, a request of {_tokens_of(case):,.0f} "
-            f"tokens {request:.3g} GB, of {share + sizes['serving.cache_memory'] / 1e9:.4g} GB that "
-            "the engine leaves beside activations",
+            f"tokens {request:.3g} GB, in {sizes[_CAPACITY] / 1e9:.4g} GB of which the engine keeps some",
         )
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
                        assumed=case.assumed, verdict="no")  # fmt: skip

@@ -37,6 +37,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"(?:electricity|power|energy)\b.*\b(?:price|tariff|cost)",
             r"price of (?:electricity|power)",
+            r"electricity\b.*\b(?:cheaper|expensive|dearer)\b",
             r"\bkwh\b.*\b(?:cost|price)",
         ),
         answer=facts.electricity,
