@@ -55,7 +55,7 @@ class AuditAnswer(Answer):
 
     def to_json(self) -> dict[str, Any]:
         """The audit as JSON data."""
-        return {**self.report.to_data(), "hardware": list(self.hardware.issues)}
+        return self.report.to_data()
 
 
 def audit_model(target: str | None = None, *, fail_on_issues: bool = False) -> AuditAnswer:
