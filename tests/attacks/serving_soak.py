@@ -39,7 +39,8 @@ ADAPTER_SECONDS = 4.0
 SLEEP_SECONDS = 15.0
 """Time between two loads of an adapter, and between two sleeps."""
 RETRY_SECONDS = 0.1
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS = 600.0
+"""Long, since a machine that others use is slow: only a request that is never answered is lost."""
 GROWTH = 0.03
 """Of memory, from the second quarter of the run to the last, that is not a leak: the first one fills caches. A short
 run has not filled them yet."""
@@ -112,7 +113,8 @@ class Soak:
             base_url=url,
             timeout=TIMEOUT_SECONDS,
             trust_env=False,
-            limits=httpx.Limits(max_connections=None),
+            # Kept connections may be closed by the server while a request is sent: that loses none of its own.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
         self._model = model
         self._seconds = seconds
@@ -123,6 +125,7 @@ class Soak:
             for number in range(12)
             for seed in (None, number)
         ]
+        self._is_resting = False
         self.report = Report()
 
     async def run(self, pids: Sequence[int], adapters: Sequence[str]) -> Report:
@@ -239,10 +242,12 @@ class Soak:
         """Put the model to sleep while requests keep coming, and wake it up."""
         await asyncio.sleep(min(SLEEP_SECONDS, self._seconds / 3))
         while time.monotonic() < until:
+            self._is_resting = True
             await self._administer("/sleep")
             self.report.done["sleeps"] += 1
             await asyncio.sleep(RETRY_SECONDS)
             await self._administer("/wake_up")
+            self._is_resting = False
             await asyncio.sleep(SLEEP_SECONDS)
 
     async def _administer(self, path: str, **body: str) -> None:
@@ -260,7 +265,9 @@ class Soak:
 
     async def _measure(self, pids: Sequence[int]) -> None:
         while True:
-            self.report.memory.append((time.monotonic(), sum(map(_resident_bytes, pids))))
+            # A model that sleeps has no KV cache.
+            if not self._is_resting:
+                self.report.memory.append((time.monotonic(), sum(map(_resident_bytes, pids))))
             await asyncio.sleep(max(self._seconds / 400, 0.25))
 
     async def _check_idle(self) -> None:
@@ -285,7 +292,9 @@ def _resident_bytes(pid: int) -> int:
 def served(model: str, folder: Path, options: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
     """The server's address and its processes; its end must be that of a drain."""
     words = ["serve", model, "--port", "0", "--json", "--no-access-log", "--enable-sleep-mode"]
-    words += ["--knob", "deterministic=true", "--lora-folder", str(folder), *options]
+    # A cache of fixed size: one that grows on demand would look like a leak.
+    words += ["--knob", "deterministic=true", "--kv-tokens", "4096", "--lora-folder", str(folder)]
+    words += options
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", *words], stdout=subprocess.PIPE, text=True
     )
