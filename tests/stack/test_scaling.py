@@ -99,8 +99,7 @@ def test_operations_that_muon_adds(hidden: int, batch: float, percent: float) ->
         "training.tokens_per_step": batch,
     }  # fmt: skip
     name = "training.update.orthogonalization_share"
-    chosen = {name: "training.update.orthogonalization"}
-    share = stack.registry().resolve(name, given, chosen).require_value()
+    share = stack.registry().resolve(name, given).require_value()
     assert 100 * share == pytest.approx(percent, rel=0.01)
 
 

@@ -101,7 +101,6 @@ erasure = scope.declare(
     equals=physics.boltzmann * transistor.temperature * math.log(2),
     bounds=POSITIVE,
     reference=_LANDAUER,
-    target=True,
 )
 operation_energy = scope.declare(
     "operation_energy, E_op [J/FLOP as pJ/FLOP]: energy switched for an operation of dense 16-bit GEMMs, at the boost "

@@ -103,7 +103,6 @@ swing_floor = scope.declare(
     "swing_floor, SS_0 [V as mV]: least change of gate voltage that changes the current tenfold: heat alone",
     equals=math.log(10) * thermal_voltage,
     reference=_SUBTHRESHOLD,
-    target=True,
 )
 swing = scope.declare(
     "swing, SS [V as mV]: subthreshold swing: change of gate voltage that changes the current tenfold",

@@ -57,10 +57,7 @@ commands = scope.declare(
     reference=_REFRESH,
 )
 refresh_interval = scope.declare(
-    "refresh.interval, t_REFI [s as us]: time between refresh commands",
-    equals=interval / commands,
-    reference=_REFRESH,
-    target=True,
+    "refresh.interval, t_REFI [s as us]: time between refresh commands", equals=interval / commands, reference=_REFRESH
 )
 channel_density = scope.declare(
     "channel_density, C_ch [byte as GiB]: capacity of a die by rank of its stack, which sets its refresh time",
@@ -99,7 +96,6 @@ refresh_share = scope.declare(
     equals=where(refresh_mode.is_("bank"), bank_time, all_bank_time) / refresh_interval,
     bounds=(0, 1),
     reference=_REFRESH,
-    target=True,
 )
 # Opening rows: at most four in a window.
 clock_period = scope.declare(

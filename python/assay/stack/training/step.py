@@ -229,27 +229,26 @@ _MUON = cited(
     "runtime analysis: FLOP overhead T m / B",
 )
 orthogonalization_share = scope.declare(
-    "update.orthogonalization_share, s_NS [1 as %]: operations of making updates orthogonal, over those of the model; "
-    "unless chosen, none",
-    equals=0,
+    "update.orthogonalization_share, s_NS [1 as %]: operations of making updates orthogonal, over those of the model",
+    equals=optimizer.orthogonalization_steps * shapes.hidden / (tokens_per_step / number("1 token")),
     reference=_MUON,
     target=True,
-)
-scope.approximation(
-    orthogonalization_share,
-    optimizer.orthogonalization_steps * shapes.hidden / (tokens_per_step / number("1 token")),
-    name="update.orthogonalization",
-    valid=optimizer.orthogonalization_steps >= 0,
-    meaning="iterations on matrices of the model's width, over the tokens of a step",
-    reference=_MUON,
 )
 compute_time = scope.declare("compute_time, t_comp [s]: compute and bubble time of a step", reference=_STAGES)
 scope.equation(
     compute_time,
+    model_error * (benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1)),
+    reference=_STAGES,
+)
+scope.approximation(
+    compute_time,
     model_error
     * (benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1))
     * (1 + orthogonalization_share),
-    reference=_STAGES,
+    name="with_orthogonalization",
+    valid=orthogonalization_share >= 0,
+    meaning="updates are made orthogonal at the rate of the model's own operations",
+    reference=_MUON,
 )
 scope.approximation(
     compute_time,
