@@ -25,7 +25,7 @@ def log_uniform(random: Random, low: float, high: float) -> int:
 def log_real(random: Random, low: float, high: float) -> float:
     """A number between two, as likely in each decade, at times one of the two."""
     share = min(max(random.uniform(-ENDS, 1 + ENDS), 0.0), 1.0)
-    return low * (high / low) ** share
+    return float(low * (high / low) ** share)
 
 
 def tensor_ranks(random: Random, model: str, most: int) -> int:
