@@ -43,8 +43,8 @@ struct Factors {
 };
 
 KERNEL __launch_bounds__(THREADS)
-lora_expand(const ELEMENT* product, const ELEMENT* low, const ELEMENT* __restrict__ b, const int* adapters, ELEMENT* out,
-            int rows, int columns TRACE_PARAMETER) {
+lora_expand(const ELEMENT* product, const ELEMENT* low, const ELEMENT* __restrict__ b, const int* adapters,
+            ELEMENT* out, int rows, int columns TRACE_PARAMETER) {
     TRACE_SPAN(0);
     __shared__ __align__(16) float lows[ROWS_PER_CTA * RANK];
     const int column = blockIdx.x * THREADS + threadIdx.x, first = blockIdx.y * ROWS_PER_CTA;

@@ -652,7 +652,16 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     ),
     (
         ("models",),
-        Each({"name": TEXT, "pulled": FLAG, "bytes": COUNT, "description": TEXT, "path": TEXT}),
+        Each(
+            {
+                "name": TEXT,
+                "pulled": FLAG,
+                "bytes": COUNT,
+                "description": TEXT,
+                "license": TEXT,
+                "path": TEXT,
+            }
+        ),
     ),
     (
         ("models", "synthetic"),

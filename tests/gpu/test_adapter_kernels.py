@@ -129,9 +129,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @pytest.mark.parametrize("model", ["llama", "qwen2", "gpt2"])
-def test_an_engine_of_few_rows_equals_merged_weights(
-    fused: Device, tmp_path: Path, model: str
-) -> None:
+def test_an_engine_equals_merged_weights(fused: Device, tmp_path: Path, model: str) -> None:
     """About as close to float32 as the merged weights are in bfloat16."""
     files = fixture_files(model)
     targets = ("c_attn", "c_proj", "c_fc") if model == "gpt2" else ("_proj",)
