@@ -186,16 +186,18 @@ class _Running:
         # A request that finds some decoding decodes with them: one more.
         seconds = [self._seconds(min(n + 1, requests.most_running)) for n in self.numbers]
         steps = max(requests.output / requests.emitted, 1.0)
-        stay = steps * float(self.weights @ np.array(seconds))
         output_times = []
         for chain, own in zip(self.chains, seconds, strict=True):
             # Arrivals during the stay delay it by their prompts and by their tokens, and so bring
-            # further ones. The request itself decodes in those iterations, where no other does.
+            # further ones: iterations vary as those of a server that decodes as many do.
             decoding = min(chain.decoding + 1, requests.most_running)
             prompt = prompt_seconds(requests, self.iteration, decoding)
             load = requests.rate * (prompt + steps * self._marginal(chain.decoding))
-            work = math.sqrt(requests.rate * stay) * prompt / (1 - min(load, _MOST_LOAD))
-            values, shares = points.lognormal(own, work / steps)
+            varying = points.spread(self._chain(max(chain.decoding, 1)).gaps())
+            # The units of a long prompt come one after the other.
+            alike = min(max(requests.units / requests.units_at_once, 1.0), steps)
+            deviation = varying * math.sqrt(alike / steps) / (1 - min(load, _MOST_LOAD))
+            values, shares = points.lognormal(own, deviation)
             # No token comes sooner than an iteration without prompts takes.
             least = self.iteration(decoding, 0)
             tokens = np.maximum(values, min(least, own)), shares

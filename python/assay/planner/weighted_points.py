@@ -73,6 +73,11 @@ def mean(points: Points) -> float:
     return float((points[0] * points[1]).sum())
 
 
+def spread(points: Points) -> float:
+    """The standard deviation."""
+    return math.sqrt(max(float((points[0] ** 2 * points[1]).sum()) - mean(points) ** 2, 0.0))
+
+
 def poisson(expected: float, count: int) -> Array:
     """Probabilities of 0 to `count - 1` arrivals, the last with all beyond."""
     numbers = np.arange(count)
