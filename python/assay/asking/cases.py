@@ -14,6 +14,10 @@ from assay.catalog import entries, offers
 from assay.errors import InputError
 
 GPUS_OF_A_NODE: Final = 8
+SHORT: Final = "1,024 tokens in, 128 out"
+"""Lengths of requests that arrive at a rate, where a question does not say them."""
+FEWEST: Final = "the fewest that hold it"
+"""What is said of the GPUs of a layout that was chosen by memory alone."""
 RENT: Final = "econ.rent.price"
 GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
 """Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
@@ -144,6 +148,12 @@ def unsaid_lengths(reading: Reading) -> tuple[str, ...]:
     return () if reading.slots & {"prompt", "output", "context"} else ("1,024 tokens in, 256 out",)
 
 
+def unsaid_workload(reading: Reading) -> tuple[str, ...]:
+    """Lengths and requests that the scenario has and the question does not say."""
+    requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
+    return (*unsaid_lengths(reading), *requests)
+
+
 def _entries(reading: Reading, workload: str) -> list[str]:
     paths = []
     for slot, group in (
@@ -268,20 +278,18 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
                 f"{gpus} GPUs and {tensor} tensor ranks: replicas or pipeline stages?",
                 "assay predict --tensor N --pipeline N takes any layout",
             )
-        return _laid_out(case, (int(tensor), 1))
+        return laid_out(case, (int(tensor), 1))
     if gpus is not None:
         layout = layout_of(gpus)
-        case = _laid_out(case, layout)
+        case = laid_out(case, layout)
         return case if gpus == 1 else replace(case, assumed=(*case.assumed, _one_instance(layout)))
     if not fits:
         return case
     layout = fewest(case, lone)
     if layout == (1, 1):
         return case
-    case = _laid_out(case, layout)
-    return replace(
-        case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, the fewest that hold it")
-    )
+    case = laid_out(case, layout)
+    return replace(case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, {FEWEST}"))
 
 
 def _one_instance(layout: tuple[int, int]) -> str:
@@ -302,7 +310,8 @@ def layout_of(gpus: int) -> tuple[int, int]:
     return GPUS_OF_A_NODE, gpus // GPUS_OF_A_NODE
 
 
-def _laid_out(case: Case, layout: tuple[int, int]) -> Case:
+def laid_out(case: Case, layout: tuple[int, int]) -> Case:
+    """The case with so many tensor ranks and pipeline stages."""
     tensor, pipeline = layout
     more: dict[str, int] = {"serving__tensor": tensor}
     if pipeline > 1:
@@ -328,7 +337,7 @@ def fewest(case: Case, lone: bool = False) -> tuple[int, int]:
     """The smallest layout that holds the model and all its requests, else the model."""
     enough = None
     for layout in GROUPS:
-        sizes = memory(_laid_out(case, layout))
+        sizes = memory(laid_out(case, layout))
         if not is_held(sizes) or sizes["architecture.heads"] % layout[0]:
             continue
         running = min(sizes["serving.concurrency"], sizes["serving.batch_limit"])

@@ -18,6 +18,7 @@ from assay.asking.cases import (
     unsaid_lengths,
 )
 from assay.asking.commands import Minimize
+from assay.asking.layouts import fewest_for_requests
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.catalog import entries, models
@@ -138,7 +139,9 @@ def fewest_gpus(reading: Reading) -> Outcome:
     """The fewest GPUs that hold a model."""
     requests = reading.get("concurrency")
     reading = reading.with_values({"gpus": None, "nodes": None, "concurrency": None})
-    case = serving_case(reading, lone=True)
+    case, held = serving_case(reading, lone=True), 0
+    if requests is not None:
+        case, held = fewest_for_requests(case, requests, reading)
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     each = case.layout[0] * case.layout[1]
     machine = accelerator_of(reading)
@@ -148,8 +151,7 @@ def fewest_gpus(reading: Reading) -> Outcome:
             f"{model_of(reading)} and a request"
         )
         return Outcome(text, result, assumed=case.assumed, value=each, unit="GPU")
-    held = math.floor(result.value or 0)
-    instances = math.ceil(requests / max(held, 1))
+    instances = math.ceil(requests / held)
     gpus = instances * each
     text = (
         f"{gpus:,} x {machine}: {count(instances, 'instance')} of {each}, whose KV cache holds "

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from assay.asking.cases import (
     CONCURRENCIES,
-    Case,
+    SHORT,
     accelerator_of,
     assumptions,
     gpus_of,
@@ -18,19 +18,17 @@ from assay.asking.cases import (
     require_place,
     serving_case,
     unsaid_lengths,
+    unsaid_workload,
 )
 from assay.asking.commands import Minimize, Result
 from assay.asking.outcome import Outcome
 from assay.asking.predictions import Predict, PredictLoad
 from assay.asking.reading import Reading
+from assay.asking.replicas import most_within_limits
 from assay.errors import InputError
 from assay.plurals import count
 
-_OF_EACH: Final = re.compile(
-    r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
-)
 _OF_TOKENS: Final = re.compile(r"tokens?\b|\bserv|inference|requests?\b|\bmodel\b|\bllm\b")
-_SHORT: Final = "1,024 tokens in, 128 out"
 _SECONDS_OF: Final = {"minute": 60.0, "hour": 3600.0}
 _PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 LONE_RATE: Final = 0.1
@@ -45,7 +43,7 @@ def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
-    return _outcome(result, (*_workload(reading), *case.assumed))
+    return _outcome(result, (*unsaid_workload(reading), *case.assumed))
 
 
 def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
@@ -61,12 +59,6 @@ def _paid(reading: Reading) -> tuple[str, ...]:
     """That the GPUs are owned, where the question does not say how they are paid for."""
     said = reading.slots & {"finance", "rent", "provider", "offer"}
     return () if said else ("owned GPUs",)
-
-
-def _workload(reading: Reading) -> tuple[str, ...]:
-    """Lengths and requests that the scenario has and the question does not say."""
-    requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
-    return (*unsaid_lengths(reading), *requests)
 
 
 def throughput(reading: Reading) -> Outcome:
@@ -246,7 +238,7 @@ def load(reading: Reading, figure: str = "") -> Outcome:
     result = command.run()
     assumed = list(assumptions(reading, "serving"))
     if not reading.slots & {"prompt", "output", "context"}:
-        assumed.append(_SHORT)
+        assumed.append(SHORT)
     if reading.get("rate") == LONE_RATE:
         assumed.append(f"an idle server: {LONE_RATE:g} requests/s")
     return Outcome(
@@ -282,23 +274,12 @@ def _load_options(reading: Reading) -> tuple[tuple[str, Any], ...]:
     return tuple(options)
 
 
-def _most_within_limits(reading: Reading) -> tuple[Case, Result]:
-    """The goodput of an instance at the best number of requests within its service level."""
-    case = serving_case(reading)
-    if not reading.slots & {"prompt", "output", "context"}:
-        case = case.given(serving__prompt="1024 token", serving__output="128 token")
-    command = Minimize(
-        "serving.goodput", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
-        case.includes, case.assign, case.variant, case.offer, maximize=True,
-    )  # fmt: skip
-    return case, command.run()
-
-
 def capacity(reading: Reading) -> Outcome:
     """The rate of requests that an instance completes: saturated, or within a service level."""
     if reading.slots & {"ttft_limit", "tpot_limit"}:
-        case, result = _most_within_limits(reading)
-        lengths = () if reading.slots & {"prompt", "output", "context"} else (_SHORT,)
+        case = serving_case(reading)
+        result = most_within_limits(reading, case)
+        lengths = () if reading.slots & {"prompt", "output", "context"} else (SHORT,)
         return Outcome(
             f"{result.meaning}: {result.text}", result, assumed=(*lengths, *case.assumed)
         )
@@ -313,53 +294,6 @@ def capacity(reading: Reading) -> Outcome:
     each = period or _PERIODS[reading.get("per_time")]
     text = f"{seconds * (result.value or math.nan):,.0f} requests per {each}: {result.text}"
     return replace(outcome, text=text)
-
-
-def replicas(reading: Reading) -> Outcome:
-    """Replicas, GPUs or nodes for a rate of requests within a service level."""
-    if (users := reading.get("concurrency")) is not None:
-        if not _OF_EACH.search(reading.rest):
-            raise InputError(
-                f"{users:,} users and a rate of requests", 'say whose: "2 requests per minute each"'
-            )
-        rate = float(reading.get("rate")) * users
-        reading = reading.with_values({"concurrency": None, "rate": rate})
-    limits = (
-        []
-        if reading.slots & {"ttft_limit", "tpot_limit"}
-        else ["TTFT within 1 s, TPOT within 50 ms"]
-    )
-    case, result = _most_within_limits(reading)
-    if not reading.slots & {"prompt", "output", "context"}:
-        limits.append(_SHORT)
-    each = result.value or math.nan
-    instances = math.ceil(float(reading.get("rate")) / each)
-    tensor, pipeline = case.layout
-    gpus = instances * tensor * pipeline
-    nodes = math.ceil(gpus / 8)
-    unit, value = "replica", instances
-    if "node" in reading.rest:
-        unit, value = "node", nodes
-    elif "gpu" in reading.rest or "card" in reading.rest:
-        unit, value = "GPU", gpus
-    text = (
-        f"{count(instances, 'replica')} of {count(tensor * pipeline, 'GPU')}: {count(gpus, 'GPU')}, "
-        f"{count(nodes, 'node')} of 8; each does {result.text} within the limits"
-    )
-    return Outcome(text, result, assumed=(*limits, *case.assumed), value=value, unit=unit)
-
-
-def serves_rate(reading: Reading) -> Outcome:
-    """Whether the GPUs of the question serve a rate of requests within a service level."""
-    given = gpus_of(reading) or 1
-    outcome = replicas(reading.with_values({"gpus": None, "nodes": None}))
-    tensor, pipeline = serving_case(reading.with_values({"gpus": None, "nodes": None})).layout
-    needed = outcome.value or math.nan
-    if outcome.unit != "GPU":
-        needed *= tensor * pipeline if outcome.unit == "replica" else 8
-    verdict = "yes" if needed <= given else "no"
-    text = f"{verdict}: it takes {outcome.text}; {count(given, 'GPU')} given"
-    return replace(outcome, text=text, value=None, verdict=verdict)
 
 
 def limit(reading: Reading) -> Outcome:
@@ -387,15 +321,3 @@ def limit(reading: Reading) -> Outcome:
     result = Predict(model_of(reading), accelerator_of(reading), tuple(options)).run()
     return Outcome(f"{result.text} limits the {what}", result, assumed=assumptions(reading, "serving"),
                    notes=tuple(result.notes), choice=result.text)  # fmt: skip
-
-
-def speed_gpus(reading: Reading) -> Outcome:
-    """GPUs for a number of output tokens per second."""
-    case = serving_case(reading)
-    result = case.resolve("serving.throughput").run()
-    instances = math.ceil(float(reading.get("speed")) / (result.value or math.nan))
-    gpus = instances * case.layout[0] * case.layout[1]
-    text = f"{count(gpus, 'GPU')}: {count(instances, 'replica')}, each with {result.text}"
-    return Outcome(
-        text, result, assumed=(*_workload(reading), *case.assumed), value=gpus, unit="GPU"
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts, memory, serving
+from assay.asking import facts, memory, replicas
 from assay.asking.intents.intent import COUNTING, LOAD, MACHINE, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
@@ -97,7 +97,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="serves-rate",
         workload="serving",
         cue=(r"^(?:can|could|will|would|is|are|does|do)\b", r"\benough\b"),
-        answer=serving.serves_rate,
+        answer=replicas.serves_rate,
         slots=f"{SERVED} rate ttft_limit tpot_limit",
         nearest=LOAD,
         needs="rate accelerator",
@@ -106,7 +106,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="replicas",
         cue=(*COUNTING, r"gpus\b", r"nodes\b"),
-        answer=serving.replicas,
+        answer=replicas.replicas,
         slots=f"{SERVED} rate ttft_limit tpot_limit per_replica",
         nearest=LOAD,
         needs="rate",
@@ -118,7 +118,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="speed-gpus",
         cue=(*COUNTING,),
-        answer=serving.speed_gpus,
+        answer=replicas.speed_gpus,
         slots=f"{SERVED} speed",
         nearest=RESOLVE.format("serving.throughput"),
         needs="speed",

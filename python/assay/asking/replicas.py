@@ -1,0 +1,115 @@
+"""How many replicas, GPUs or nodes serve a rate of requests or of tokens."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Final
+
+from assay.asking.cases import CONCURRENCIES, SHORT, Case, gpus_of, serving_case, unsaid_workload
+from assay.asking.commands import Minimize, Result
+from assay.asking.layouts import within_a_node
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.errors import AssayError, InputError
+from assay.plurals import count
+
+_OF_EACH: Final = re.compile(
+    r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
+)
+
+
+def most_within_limits(reading: Reading, case: Case) -> Result:
+    """The goodput of an instance at the best number of requests within its service level."""
+    if not reading.slots & {"prompt", "output", "context"}:
+        case = case.given(serving__prompt="1024 token", serving__output="128 token")
+    command = Minimize(
+        "serving.goodput", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
+        case.includes, case.assign, case.variant, case.offer, maximize=True,
+    )  # fmt: skip
+    return command.run()
+
+
+def _fewest_replicas(reading: Reading) -> tuple[Case, Result, int]:
+    """Replicas for a rate, in the layout in which they take the fewest GPUs together.
+
+    The fewest GPUs that hold a model leave its KV cache little room; wider replicas may do more than
+    as many narrow ones.
+    """
+    rate = float(reading.get("rate"))
+    choices: list[tuple[int, Case, Result, int]] = []
+    refusals: list[AssayError] = []
+    for case in within_a_node(serving_case(reading), reading):
+        try:
+            result = most_within_limits(reading, case)
+        except AssayError as error:
+            refusals.append(error)
+            continue
+        if result.value:
+            instances = math.ceil(rate / result.value)
+            choices.append((instances * math.prod(case.layout), case, result, instances))
+    if not choices:
+        raise refusals[0] if refusals else InputError("no replica serves a request in time")
+    return min(choices, key=lambda choice: choice[0])[1:]
+
+
+def replicas(reading: Reading) -> Outcome:
+    """Replicas, GPUs or nodes for a rate of requests within a service level."""
+    return _replicas(reading)[0]
+
+
+def _replicas(reading: Reading) -> tuple[Outcome, int]:
+    """The answer, and the GPUs that it takes."""
+    if (users := reading.get("concurrency")) is not None:
+        if not _OF_EACH.search(reading.rest):
+            raise InputError(
+                f"{users:,} users and a rate of requests", 'say whose: "2 requests per minute each"'
+            )
+        rate = float(reading.get("rate")) * users
+        reading = reading.with_values({"concurrency": None, "rate": rate})
+    limits = (
+        []
+        if reading.slots & {"ttft_limit", "tpot_limit"}
+        else ["TTFT within 1 s, TPOT within 50 ms"]
+    )
+    case, result, instances = _fewest_replicas(reading)
+    if not reading.slots & {"prompt", "output", "context"}:
+        limits.append(SHORT)
+    tensor, pipeline = case.layout
+    gpus = instances * tensor * pipeline
+    nodes = math.ceil(gpus / 8)
+    unit, value = "replica", instances
+    if "node" in reading.rest:
+        unit, value = "node", nodes
+    elif "gpu" in reading.rest or "card" in reading.rest:
+        unit, value = "GPU", gpus
+    text = (
+        f"{count(instances, 'replica')} of {count(tensor * pipeline, 'GPU')}: {count(gpus, 'GPU')}, "
+        f"{count(nodes, 'node')} of 8; each does {result.text} within the limits"
+    )
+    outcome = Outcome(text, result, assumed=(*limits, *case.assumed), value=value, unit=unit)
+    return outcome, gpus
+
+
+def serves_rate(reading: Reading) -> Outcome:
+    """Whether the GPUs of the question serve a rate of requests within a service level."""
+    given = gpus_of(reading) or 1
+    outcome, needed = _replicas(reading.with_values({"gpus": None, "nodes": None}))
+    verdict = "yes" if needed <= given else "no"
+    text = f"{verdict}: it takes {outcome.text}; {count(given, 'GPU')} given"
+    return replace(outcome, text=text, value=None, verdict=verdict)
+
+
+def speed_gpus(reading: Reading) -> Outcome:
+    """GPUs for a number of output tokens per second."""
+    choices = []
+    for case in within_a_node(serving_case(reading), reading):
+        result = case.resolve("serving.throughput").run()
+        instances = math.ceil(float(reading.get("speed")) / (result.value or math.nan))
+        choices.append((instances * math.prod(case.layout), case, result, instances))
+    gpus, case, result, instances = min(choices, key=lambda choice: choice[0])
+    text = f"{count(gpus, 'GPU')}: {count(instances, 'replica')}, each with {result.text}"
+    return Outcome(
+        text, result, assumed=(*unsaid_workload(reading), *case.assumed), value=gpus, unit="GPU"
+    )

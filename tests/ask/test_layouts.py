@@ -1,0 +1,62 @@
+"""How many GPUs: the layout of the fewest in total, not of the smallest replica."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.asking.answering import ask
+from assay.asking.outcome import Outcome
+
+
+def _outcome(question: str) -> Outcome:
+    answer = ask(question)
+    assert answer.outcome is not None, answer.problem
+    return answer.outcome
+
+
+@pytest.mark.parametrize(
+    ("question", "cache_gb"),
+    [
+        # 61 layers of 576 elements of 2 bytes: 70,272 bytes a token.
+        ("how many H200s for DeepSeek-V3 with 32 users at 100k context?", 32 * 100_000 * 70_272e-9),
+        (
+            "how many H200s do I need for DeepSeek R1 in fp8 with 128k context and 32 concurrent users",
+            32 * 131_072 * 70_272e-9,
+        ),
+    ],
+)
+def test_requests_of_a_latent_cache_are_divided_over_ranks(question: str, cache_gb: float) -> None:
+    outcome = _outcome(question)
+    # 671 billion weights of a byte, on GPUs of 141 GB.
+    least = (671 + cache_gb) / 141
+    assert outcome.value is not None
+    assert least < outcome.value <= 16
+    assert any("data-parallel attention" in line for line in outcome.assumed)
+    assert "serving.attention_replicas=8" in outcome.result.command.line
+
+
+def test_a_cache_without_copies_needs_no_data_parallel_attention() -> None:
+    outcome = _outcome("how many H100 for Llama 3.1 70B with 32 users at 8k context?")
+    # Grouped-query attention: 327,680 bytes a token on all GPUs together, 141 GB of weights.
+    assert outcome.value == 4
+    assert 141 + 32 * 8_192 * 327_680e-9 > 2 * 80
+    assert not any("data-parallel" in line for line in outcome.assumed)
+
+
+@pytest.mark.parametrize(("rate", "nodes"), [(20, 15), (5, 4)])
+def test_replicas_for_a_rate_are_as_wide_as_takes_the_fewest_gpus(rate: int, nodes: int) -> None:
+    outcome = _outcome(
+        f"How many nodes do I need to serve {rate} requests per second of Llama 3.1 405B in fp8 on "
+        "H200, 2000 in 300 out?"
+    )
+    assert outcome.value is not None
+    assert outcome.unit == "node"
+    assert outcome.value <= nodes
+    assert "replicas of 8 GPUs" in " ".join(outcome.assumed)
+
+
+def test_stated_tensor_ranks_are_kept() -> None:
+    outcome = _outcome(
+        "How many GPUs for 5 requests/s of Llama 3.1 405B in fp8 with tensor parallel 4 on H200?"
+    )
+    assert "serving.tensor=4" in outcome.result.command.line
