@@ -38,7 +38,9 @@ _CHANGES: Final = re.compile(
     r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
 )
 _COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
-_PER_GPU: Final = ("throughput", "ttft", "tpot", "latency", "capacity")
+_PER_GPU: Final = (
+    "throughput", "ttft", "tpot", "latency", "capacity", "duration", "training-throughput", "mfu",
+)  # fmt: skip
 """Intents whose figures compare only on the same number of GPUs."""
 _DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
 """Intents whose words may be those of what changes."""
@@ -269,7 +271,11 @@ def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) ->
         return what_if(reading, answer)
     if compares:
         return compare(
-            reading, answer, more_is_better=intent.more_is_better, same_gpus=intent.name in _PER_GPU
+            reading,
+            answer,
+            more_is_better=intent.more_is_better,
+            same_gpus=intent.name in _PER_GPU,
+            trains=intent.workload == "training" or intent.name == "mfu",
         )
     if asks_for_best(reading, intent):
         return best_accelerator(

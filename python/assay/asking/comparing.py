@@ -50,6 +50,9 @@ _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
+_NO_ANSWER: Final = "no answer"
+_TRAINED_ON: Final = (64, 512, 4096)
+"""Numbers of GPUs that training runs are compared on, the first that holds all of them."""
 _UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
 """Base units in the slot's unit: a kWh in joules, an hour in seconds."""
 
@@ -76,10 +79,13 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
     return frozenset((slot,)), [(label.format(value), {slot: value}) for value in values]
 
 
-def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus: bool) -> Outcome:
+def compare(
+    reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus: bool, trains: bool = False
+) -> Outcome:
     """The same question for each alternative, and the best of them, or the worst if that is asked for.
 
-    `same_gpus` gives all the most GPUs that one of them needs, where the question does not say.
+    `same_gpus` gives all the most GPUs that one of them needs, where the question does not say; to
+    runs (`trains`) a number that holds each of them.
     """
     more_first = more_is_better != wants_worst(reading, more_is_better)
     slots, every = alternatives(reading)
@@ -97,7 +103,12 @@ def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus
         assumed += [f"rented at {provider}, on demand"] if provider else []
     if slots & {"provider", "offer"}:
         shared["finance"] = None
-    if same_gpus and not (slots | reading.slots) & {"gpus", "nodes", "tensor"}:
+    said = (slots | reading.slots) & {"gpus", "nodes", "tensor", "days"}
+    if same_gpus and trains and not said:
+        return _on_as_many(
+            reading, [(name, {**shared, **values}) for name, values in every], answer, more_first
+        )
+    if same_gpus and not said:
         layouts = [serving_case(reading.with_values(values)).layout for _, values in every]
         if len(set(layouts)) > 1:
             shared["gpus"] = max(tensor * pipeline for tensor, pipeline in layouts)
@@ -106,6 +117,28 @@ def compare(reading: Reading, answer: Answer, *, more_is_better: bool, same_gpus
         reading, [(name, {**shared, **values}) for name, values in every], answer, more_first
     )
     return replace(outcome, assumed=(*assumed, *outcome.assumed))
+
+
+def _on_as_many(
+    reading: Reading,
+    every: Sequence[tuple[str, Mapping[str, Any]]],
+    answer: Answer,
+    more_first: bool,
+) -> Outcome:
+    """Runs side by side on the same number of GPUs: each on its own fewest, all last as long."""
+    for gpus in _TRAINED_ON:
+        shared = [(name, {**values, "gpus": gpus}) for name, values in every]
+        try:
+            outcome = _each(reading, shared, answer, more_first)
+        except InputError:
+            if gpus == _TRAINED_ON[-1]:
+                raise
+            continue
+        if gpus == _TRAINED_ON[-1] or not any(
+            text.startswith(_NO_ANSWER) for _, text in outcome.rows
+        ):
+            break
+    return replace(outcome, assumed=(f"{gpus:,} GPUs for each", *outcome.assumed))
 
 
 def best_accelerator(
@@ -154,7 +187,7 @@ def _best(
     )
     first = outcomes[ordered[0]]
     rows = [(name, outcomes[name].text) for name in ordered]
-    rows += [(name, f"no answer: {reason}") for name, reason in reasons.items()]
+    rows += [(name, f"{_NO_ANSWER}: {reason}") for name, reason in reasons.items()]
     ratio = None
     text = f"{ordered[0]}: {first.text}"
     if len(ordered) > 1:
