@@ -28,3 +28,36 @@ def test_training_is_compared_on_as_many_gpus(question: str, low: float, high: f
     assert outcome.ratio is not None
     assert low < outcome.ratio < high
     assert "64 GPUs for each" in outcome.assumed
+
+
+@pytest.mark.parametrize(
+    ("question", "layout"),
+    [
+        ("Does Llama 3.1 8B fit on 3 H100?", "3 pipeline stages"),
+        ("Does Llama 3.1 70B fit on 6 H100?", "2 tensor ranks x 3 pipeline stages"),
+        ("Does Llama 3.1 405B fit on 13 H100?", "13 pipeline stages"),
+    ],
+)
+def test_any_layout_of_the_gpus_may_hold_a_model(question: str, layout: str) -> None:
+    outcome = answered(question)
+    assert outcome.verdict == "yes"
+    assert layout in outcome.text
+
+
+def test_what_fails_is_worded_as_failing() -> None:
+    outcome = answered("does llama 3.1 8b fit on an H100 with TP=3")
+    assert outcome.verdict == "no"
+    assert "32 query heads cannot be split over 3 GPUs" in outcome.text
+
+
+def test_tokens_are_priced_on_busy_servers_unless_a_load_is_said() -> None:
+    """The rent of the GPUs over their tokens per second; and twice that at half load."""
+    machine = "Llama 3.1 70B on 8 H100"
+    speed = answered(f"throughput of {machine}").result.value
+    full = answered(f"price per million output tokens of {machine} at $2/h")
+    half = answered(f"price per million output tokens of {machine} at $2/h at 50% utilization")
+    assert speed is not None
+    assert full.result.value == pytest.approx(16 / 3600 / speed, rel=1e-6)
+    assert half.result.value == pytest.approx(32 / 3600 / speed, rel=1e-6)
+    assert any("100 % load" in line for line in full.assumed)
+    assert not any("100 % load" in line for line in half.assumed)

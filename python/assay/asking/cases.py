@@ -12,6 +12,7 @@ from assay.asking.names import spellings
 from assay.asking.reading import Reading
 from assay.catalog import entries, offers
 from assay.errors import InputError
+from assay.plurals import count
 
 GPUS_OF_A_NODE: Final = 8
 SHORT: Final = "1,024 tokens in, 128 out"
@@ -21,6 +22,7 @@ FEWEST: Final = "the fewest that hold it"
 RENT: Final = "econ.rent.price"
 GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
 """Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
+_LAYOUTS_TRIED: Final = 12
 CONCURRENCIES: Final = "1,2,4,8,12,16,24,32,48,64,96,128,160,192,256"
 """Numbers of requests that are tried under a service level."""
 DEFAULTS: Final = {
@@ -295,7 +297,7 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
 def _one_instance(layout: tuple[int, int]) -> str:
     tensor, pipeline = layout
     stages = f" and {pipeline} pipeline stages" if pipeline > 1 else ""
-    return f"one instance over all of them: {tensor} tensor ranks{stages}"
+    return f"one instance over all of them: {count(tensor, 'tensor rank')}{stages}"
 
 
 def layout_of(gpus: int) -> tuple[int, int]:
@@ -308,6 +310,27 @@ def layout_of(gpus: int) -> tuple[int, int]:
             "assay predict --tensor N --pipeline N takes any layout",
         )
     return GPUS_OF_A_NODE, gpus // GPUS_OF_A_NODE
+
+
+def widest(case: Case, gpus: int) -> Case:
+    """The case on a layout of the GPUs that holds the model, or on the widest legal one where none does.
+
+    Over all of them first: tensor ranks of a node that split the heads, then pipeline stages; then over
+    fewer, whose instances are replicas.
+    """
+    heads, depth = (round(v or 1) for v in case.values("architecture.heads", "architecture.layers"))
+    tried = []
+    for used in range(gpus, 0, -1):
+        for tensor in range(min(used, GPUS_OF_A_NODE), 0, -1):
+            if used % tensor == 0 and heads % tensor == 0 and used // tensor <= depth:
+                tried.append((tensor, used // tensor))
+        if len(tried) >= _LAYOUTS_TRIED:
+            break
+    for layout in tried:
+        if is_held(memory(laid := laid_out(case, layout))):
+            whole = layout[0] * layout[1] == gpus > 1
+            return replace(laid, assumed=(*laid.assumed, _one_instance(layout))) if whole else laid
+    return laid_out(case, tried[0] if tried else layout_of(gpus))
 
 
 def laid_out(case: Case, layout: tuple[int, int]) -> Case:

@@ -242,6 +242,9 @@ def what_if(reading: Reading, answer: Answer) -> Outcome:
     base: dict[str, Any] = {"factor": None, slot: None}
     if slot == "rent":
         base["finance"] = "rent"
+    if slot == "load":
+        # A change of the load starts from the scenario's, not from servers that are always busy.
+        base["load"] = serving_case(reading.with_values(base)).value(variable)
     before = replace(reading.with_values(base), points_only=True)
     value = reading.get(slot)
     if value is None:
@@ -250,6 +253,7 @@ def what_if(reading: Reading, answer: Answer) -> Outcome:
             raise InputError(f"{variable} has no value to change")
         value = now * _UNITS.get(slot, 1.0) * float(reading.get("factor"))
     after = before.with_values({slot: value})
+    started = (f"before: {base['load']:.0%} load",) if slot == "load" else ()
     old, new = answer(before), answer(after)
     numbers = (old.number[0] or 0.0, new.number[0] or 0.0)
     ratio = numbers[1] / numbers[0] if numbers[0] else None
@@ -258,5 +262,5 @@ def what_if(reading: Reading, answer: Answer) -> Outcome:
         new, text=f"{new.text}{change}; before: {old.result.text}", ratio=ratio,
         commands=(new.result.command, old.result.command),
         rows=[("with the change", new.text), ("without", old.text)],
-        assumed=tuple(dict.fromkeys((*new.assumed, *old.assumed))),
+        assumed=tuple(dict.fromkeys((*started, *new.assumed, *old.assumed))),
     )  # fmt: skip

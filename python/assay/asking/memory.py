@@ -16,6 +16,7 @@ from assay.asking.cases import (
     model_of,
     serving_case,
     unsaid_lengths,
+    widest,
 )
 from assay.asking.commands import Minimize
 from assay.asking.layouts import fewest_for_requests
@@ -91,31 +92,42 @@ def kv_cache(reading: Reading) -> Outcome:
 
 
 def fit(reading: Reading) -> Outcome:
-    """Whether a model fits on the GPUs."""
+    """Whether a model fits on the GPUs, in any layout of them."""
     gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None, "concurrency": None}))
+    case = serving_case(
+        reading.with_values({"gpus": None, "nodes": None, "concurrency": None}), fits=False
+    )
+    if (tensor := reading.get("tensor")) is not None and gpus_of(reading) is None:
+        gpus = int(tensor)
     size = reading.get("memory")
     if size is not None:
         if "accelerator" in reading.slots:
             raise InputError(f"an accelerator and {size:g} GB of memory", "say one of them")
         case = case.given(gpu__memory__capacity=f"{size:g} GB/GPU")
         case = replace(case, assumed=tuple(t for t in case.assumed if "accelerator" not in t))
+    if "tensor" not in reading.slots:
+        case = widest(case, gpus)
+    each = case.layout[0] * case.layout[1]
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     broken = dict(result.violated)
     sizes = memory(case)
-    held = is_held(sizes) and not {"serving.fits_memory", "serving.heads_divide"} & broken.keys()
+    heads = round(sizes["architecture.heads"])
+    splits = heads % case.layout[0] == 0
+    held = is_held(sizes) and splits and "serving.fits_memory" not in broken
     machine = f"{gpus} x {accelerator_of(reading) if size is None else f'{size:g} GB'}"
     share = sizes["serving.weight_memory"] / 1e9
     if not held:
         request = sizes["serving.one_request_memory"] / 1e9
-        reason = broken.get(
-            "serving.heads_divide",
+        reason = (
             f"its weights take {share:.4g} GB of each GPU, a request of {_tokens_of(case):,.0f} "
-            f"tokens {request:.3g} GB, in {sizes[_CAPACITY] / 1e9:.4g} GB of which the engine keeps some",
+            f"tokens {request:.3g} GB, in {sizes[_CAPACITY] / 1e9:.4g} GB of which the engine keeps some"
         )
+        if not splits:
+            reason = f"{heads} query heads cannot be split over {count(case.layout[0], 'GPU')}"
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
                        assumed=case.assumed, verdict="no")  # fmt: skip
-    requests = math.floor(result.value or 0)
+    replicas = gpus // each
+    requests = math.floor(result.value or 0) * replicas
     asked = reading.get("concurrency", 1)
     if requests < asked:
         text = (
@@ -124,10 +136,25 @@ def fit(reading: Reading) -> Outcome:
         )
         return Outcome(text, result, assumed=case.assumed, verdict="no")
     text = (
-        f"yes: {model_of(reading)} fits on {machine}; weights take {share:.4g} GB of each, and the "
-        f"KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
+        f"yes: {model_of(reading)} fits on {machine}{_layout_text(case.layout, gpus)}; weights take "
+        f"{share:.4g} GB of each, and the KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
     )
     return Outcome(text, result, assumed=case.assumed, verdict="yes")
+
+
+def _layout_text(layout: tuple[int, int], gpus: int) -> str:
+    """The layout by its words, where not every GPU is a tensor rank of one instance."""
+    tensor, pipeline = layout
+    if layout == (gpus, 1):
+        return ""
+    ranks = f"{count(tensor, 'tensor rank')} x {count(pipeline, 'pipeline stage')}"
+    instances, rest = divmod(gpus, tensor * pipeline)
+    if (instances, rest) == (1, 0):
+        return f", as {ranks}"
+    idle = f", {count(rest, 'GPU')} idle" if rest else ""
+    if layout == (1, 1):
+        return f": {count(instances, 'replica')} of one GPU{idle}"
+    return f": {count(instances, 'instance')} of {ranks}{idle}"
 
 
 def _tokens_of(case: Case) -> float:

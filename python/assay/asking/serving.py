@@ -31,6 +31,13 @@ from assay.plurals import count
 _OF_TOKENS: Final = re.compile(r"tokens?\b|\bserv|inference|requests?\b|\bmodel\b|\bllm\b")
 _SECONDS_OF: Final = {"minute": 60.0, "hour": 3600.0}
 _PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
+_FULL: Final = "servers busy all of the time (100 % load)"
+_BY_LOAD: Final = frozenset((
+    "econ.cost.per_output_token", "econ.cost.per_input_token", "econ.cost.per_cached_token",
+    "econ.cost.per_request", "econ.energy.per_output_token", "carbon.per_output_token",
+    "carbon.water.per_output_token", "econ.serving.dc_power", "econ.serving.rate",
+))  # fmt: skip
+"""Figures that follow from how busy the servers are."""
 LONE_RATE: Final = 0.1
 """Requests per second at which a server is idle but for one request."""
 
@@ -40,10 +47,14 @@ def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     reading = reading.with_values(
         {slot: value for slot, value in defaults.items() if slot not in reading.slots}
     )
+    loaded: tuple[str, ...] = ()
+    if target in _BY_LOAD and "load" not in reading.slots:
+        # As `assay predict` prices: the scenario's own load would double what a reader can check.
+        reading, loaded = reading.with_values({"load": 1.0}), (_FULL,)
     case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
-    return _outcome(result, (*unsaid_workload(reading), *case.assumed))
+    return _outcome(result, (*unsaid_workload(reading), *loaded, *case.assumed))
 
 
 def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
@@ -162,6 +173,9 @@ def _for_tokens(
 
 
 def _cheapest_within_slo(reading: Reading) -> Outcome:
+    loaded = () if "load" in reading.slots else (_FULL,)
+    if loaded:
+        reading = reading.with_values({"load": 1.0})
     case = serving_case(reading, fits=False)
     over = [f"serving.concurrency={CONCURRENCIES} request"]
     if gpus_of(reading) is None:
@@ -174,6 +188,7 @@ def _cheapest_within_slo(reading: Reading) -> Outcome:
     assumed = (
         *unsaid_lengths(reading),
         "the cheapest layout and number of requests within the limits",
+        *loaded,
         *case.assumed,
     )
     return Outcome(
