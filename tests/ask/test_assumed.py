@@ -61,3 +61,44 @@ def test_tokens_are_priced_on_busy_servers_unless_a_load_is_said() -> None:
     assert half.result.value == pytest.approx(32 / 3600 / speed, rel=1e-6)
     assert any("100 % load" in line for line in full.assumed)
     assert not any("100 % load" in line for line in half.assumed)
+
+
+def test_a_shorter_sequence_is_tried_before_fine_tuning_is_said_not_to_fit() -> None:
+    outcome = answered("Can I LoRA fine-tune Llama 3.1 8B on a RTX 4090?")
+    assert outcome.verdict == "yes"
+    assert "1 GPU" in outcome.assumed
+    assert any("sequences of 2,048 tokens" in line for line in outcome.assumed)
+
+
+def test_the_length_of_training_sequences_is_said() -> None:
+    outcome = answered("MFU of Llama 3.1 8B on 64 H100")
+    assert "sequences of 8,192 tokens" in outcome.assumed
+
+
+def test_a_latency_is_of_one_request_unless_users_are_said() -> None:
+    question = "how long does it take to generate 500 tokens with Llama 3.1 8B on an H100"
+    lone = answered(question)
+    assert {"one request at a time", "1,024 tokens in"} <= set(lone.assumed)
+    assert lone.result.value == answered(f"{question} for 1 user").result.value
+    assert (answered(f"{question} for 64 users").result.value or 0) > (lone.result.value or 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "unit"),
+    [
+        # 8,192 tokens of 131,072 bytes.
+        ("KV cache of Llama 3.1 8B for 8k tokens in MiB", 1024, "MiB"),
+        ("KV cache of Llama 3.1 8B for 8k tokens in GiB", 1, "GiB"),
+        # 46.7e9 weights of two bytes.
+        ("weights of Mixtral 8x7B in fp16 in GiB", 87.0, "GiB"),
+    ],
+)
+def test_the_unit_that_is_asked_for_is_used(question: str, value: float, unit: str) -> None:
+    outcome = answered(question)
+    assert outcome.number[1] == unit
+    assert outcome.number[0] == pytest.approx(value, rel=1e-3)
+    assert f" {unit} " in outcome.text
+
+
+def test_a_model_by_another_name_is_said() -> None:
+    assert '"deepseek r1" is deepseek-v3' in answered("weights of DeepSeek R1").assumed

@@ -19,6 +19,7 @@ from assay.asking.outcome import Outcome
 from assay.asking.reading import FILLER, Mention, Reading, read
 from assay.asking.text import LONGEST, MASKS
 from assay.asking.training import tokens_text
+from assay.asking.units import in_asked_unit
 from assay.asking.unused import unused
 from assay.catalog import constants, entries
 from assay.errors import AssayError, InputError
@@ -172,7 +173,7 @@ def ask(question: str) -> AskAnswer:
                 return answered
         return _refused(reading, intent, left, None, workload)
     try:
-        outcome = _outcome(reading, intent, bool(slots), changes)
+        outcome = in_asked_unit(_outcome(reading, intent, bool(slots), changes), reading)
     except AssayError as error:
         return _refused(reading, intent, [], error, workload)
     notes = (*outcome.notes, *(_borrowed(outcome) if "model" in intent.slots else ()))

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from assay.asking.commands import SERVING, TRAINING, Resolve
 from assay.asking.names import spellings
-from assay.asking.reading import Reading
+from assay.asking.reading import Mention, Reading
 from assay.catalog import entries, offers
+from assay.catalog.entries import normalize_name
 from assay.errors import InputError
 from assay.plurals import count
 
@@ -138,16 +139,28 @@ def assumptions(reading: Reading, workload: str) -> tuple[str, ...]:
         mention = next((part for part in reading.mentions if part.slot == slot), None)
         if mention is None:
             lines.append(f"{slot} {defaults[slot]}")
-        elif mention.is_short:
+        elif mention.is_short or _is_another_name(mention):
             lines.append(f'"{mention.words}" is {mention.value}')
     if "nodes" in reading.slots and "gpus" not in reading.slots:
         lines.append(f"nodes of {GPUS_OF_A_NODE} GPUs")
     return tuple(lines)
 
 
+def _is_another_name(mention: Mention) -> bool:
+    """Whether a model goes by a name that does not show in its entry, as R1 is of DeepSeek-V3."""
+    if mention.slot != "model" or mention.words == mention.value:
+        return False
+    said = normalize_name(mention.words)
+    return not said.startswith(normalize_name(mention.value))
+
+
 def unsaid_lengths(reading: Reading) -> tuple[str, ...]:
     """The lengths of the serving scenario, where the question does not say them."""
-    return () if reading.slots & {"prompt", "output", "context"} else ("1,024 tokens in, 256 out",)
+    if "context" in reading.slots or reading.slots >= {"prompt", "output"}:
+        return ()
+    if "prompt" in reading.slots:
+        return ("256 tokens out",)
+    return ("1,024 tokens in",) if "output" in reading.slots else ("1,024 tokens in, 256 out",)
 
 
 def unsaid_workload(reading: Reading) -> tuple[str, ...]:

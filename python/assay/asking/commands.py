@@ -37,6 +37,8 @@ class Result:
     """Names and meanings of constraints that do not hold."""
     missing: Sequence[str] = ()
     notes: Sequence[str] = ()
+    assumed: Sequence[str] = ()
+    """What the command takes by itself and moves the figure most, such as a length of sequences."""
 
 
 class Command(Protocol):
@@ -233,11 +235,15 @@ class Estimate:
         if isinstance(answer.problem, InputError):
             raise answer.problem
         estimated = answer.estimate
+        sequence = estimated.preset.exact_inputs.values.get("architecture.sequence")
+        assumed = () if sequence is None else (f"sequences of {sequence:,.0f} tokens",)
         for target in estimated.report.targets:
             if target.target == self.target and target.resolution is not None:
-                return _with_notes(of_resolution(self, target.resolution), answer.notes)
-        resolution = estimated.preset.resolve(self.target)
-        return _with_notes(of_resolution(self, resolution), answer.notes)
+                result = of_resolution(self, target.resolution)
+                break
+        else:
+            result = of_resolution(self, estimated.preset.resolve(self.target))
+        return replace(result, notes=(*result.notes, *answer.notes), assumed=assumed)
 
 
 def of_resolution(command: Command, resolution: Resolution) -> Result:

@@ -50,6 +50,8 @@ _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
+_SAME: Final = 1.005
+"""A ratio below which figures of three digits do not differ."""
 _NO_ANSWER: Final = "no answer"
 _TRAINED_ON: Final = (64, 512, 4096)
 """Numbers of GPUs that training runs are compared on, the first that holds all of them."""
@@ -193,7 +195,8 @@ def _best(
     if len(ordered) > 1:
         ends = (first.number[0] or 0.0, outcomes[ordered[1]].number[0] or 0.0)
         ratio = max(ends) / min(ends) if min(ends) > 0 else None
-        text = f"{ordered[0]}, by {ratio:.3g} times: {first.text}" if ratio else text
+        by = "about the same" if ratio and ratio < _SAME else f"by {ratio or 1:.3g} times"
+        text = f"{ordered[0]}, {by}: {first.text}" if ratio else text
     shared = set.intersection(*(set(outcomes[name].assumed) for name in ordered))
     assumed = dict.fromkeys(
         line if line in shared else f"{name}: {line}"

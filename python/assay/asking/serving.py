@@ -44,13 +44,14 @@ LONE_RATE: Final = 0.1
 
 def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     """One variable of the serving scenario."""
+    lone = "concurrency" in defaults and "concurrency" not in reading.slots
     reading = reading.with_values(
         {slot: value for slot, value in defaults.items() if slot not in reading.slots}
     )
-    loaded: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ("one request at a time",) if lone else ()
     if target in _BY_LOAD and "load" not in reading.slots:
         # As `assay predict` prices: the scenario's own load would double what a reader can check.
-        reading, loaded = reading.with_values({"load": 1.0}), (_FULL,)
+        reading, loaded = reading.with_values({"load": 1.0}), (*loaded, _FULL)
     case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
@@ -106,8 +107,8 @@ def ttft(reading: Reading) -> Outcome:
 
 
 def end_to_end(reading: Reading) -> Outcome:
-    """Latency of a whole request."""
-    return _figure(reading, "serving.end_to_end_time")
+    """Latency of a whole request: of a lone one, unless the question says how many there are."""
+    return _figure(reading, "serving.end_to_end_time", concurrency=1)
 
 
 def cost(reading: Reading) -> Outcome:

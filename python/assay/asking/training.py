@@ -23,6 +23,7 @@ from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.catalog import entries
 from assay.errors import InfeasibleError, InputError
+from assay.plurals import count
 
 PLACE: Final = "us_virginia"
 TOKENS: Final = 15e12
@@ -33,6 +34,8 @@ _OPTIONS: Final = {
 }  # fmt: skip
 """Options of `assay estimate` by the slots that give them."""
 _FORMATS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "f16": "bf16"}
+_SHORT_SEQUENCE: Final = 2048
+"""Tokens of a sequence that is tried where a run does not fit: as models were fine-tuned before 8k."""
 _SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -84,8 +87,10 @@ def _estimate(
         options["days"] = float(days)
     else:
         assumed.append("the fewest GPUs that finish in 90 days")
-    if grid:
-        options["assign"] = grid
+    sequence = reading.get("context")
+    assign = grid if sequence is None else (*grid, f"architecture.sequence={sequence} token")
+    if assign:
+        options["assign"] = assign
     command = Estimate(
         target, model_of(reading, "training"), accelerator_of(reading, "training"),
         tokens_text(tokens), place, tuple(options.items()),
@@ -93,6 +98,8 @@ def _estimate(
     result = command.run()
     if result.value is None:
         raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    if sequence is None:
+        assumed += result.assumed
     return Outcome(
         f"{result.meaning}: {result.text}",
         result,
@@ -152,21 +159,40 @@ def fits(reading: Reading) -> Outcome:
         raise InputError("memory of a run in another format", "leave the format out")
     if gpus_of(reading) is None:
         reading = reading.with_values({"gpus": 1})
-    assumed = (*assumptions(reading, "training"), f"{gpus_of(reading):,} GPU")
+    assumed = (*assumptions(reading, "training"), count(gpus_of(reading) or 1, "GPU"))
     try:
-        outcome = memory(reading)
+        outcome = _of_any_sequence(reading)
     except InfeasibleError as error:
         if "memory" not in error.message and "fit" not in error.message:
             raise
+        if "context" not in reading.slots:
+            reading = reading.with_values({"context": _SHORT_SEQUENCE})
+            assumed += (f"sequences of {_SHORT_SEQUENCE:,} tokens, as of longer ones",)
         names = model_of(reading, "training"), accelerator_of(reading, "training")
-        options = {"gpus": gpus_of(reading), "method": reading.get("tuning")}
+        options: dict[str, Any] = {"gpus": gpus_of(reading), "method": reading.get("tuning")}
+        options["assign"] = (f"architecture.sequence={reading.get('context')} token",)
         given = tuple((name, value) for name, value in options.items() if value is not None)
         command = Estimate("parallelism.memory.total", *names, tokens_text(TOKENS), PLACE, given)
         case = Case(SERVING, (f"accelerators/{names[1]}",))
         result = case.resolve("gpu.memory.capacity", intervals=False).run()
         text = f"no: {error.message}"
         return Outcome(text, result, commands=(command,), assumed=assumed, verdict="no")
-    return replace(outcome, text=f"yes: {outcome.text}", assumed=assumed, verdict="yes")
+    lengths = [line for line in outcome.assumed if line.startswith("sequences")]
+    return replace(
+        outcome, text=f"yes: {outcome.text}", assumed=(*assumed, *lengths), verdict="yes"
+    )
+
+
+def _of_any_sequence(reading: Reading) -> Outcome:
+    """Memory of a run, of shorter sequences where it does not fit at the length that is usual."""
+    try:
+        return memory(reading)
+    except InfeasibleError:
+        if "context" in reading.slots:
+            raise
+    outcome = memory(reading.with_values({"context": _SHORT_SEQUENCE}))
+    said = f"sequences of {_SHORT_SEQUENCE:,} tokens: longer ones do not fit"
+    return replace(outcome, assumed=(*outcome.assumed, said))
 
 
 def flops(reading: Reading) -> Outcome:

@@ -11,6 +11,7 @@ from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import has_cue
 from assay.asking.reading import COMMON, EXPLAINING, FILLER, Reading
 from assay.asking.text import MASKS, word_set, words
+from assay.asking.units import asked_unit
 
 _WORKLOAD_WORDS: Final = word_set(
     """train trains trained training pretrain pretrained pretraining pre serving inference finetune
@@ -73,6 +74,11 @@ def _known(reading: Reading, intent: Intent, compares: bool, changes: bool) -> f
         known |= _ELECTRICITY_WORDS
     if "nodes" in reading.slots:
         known |= _NODE_WORDS
+    if unit := asked_unit(reading):
+        known |= {unit, f"{unit}s"}
+    if "gpus" in reading.slots:
+        # A node of so many GPUs.
+        known |= {"node", "server", "machine", "box"}
     if "format" in reading.slots:
         known |= {"weights"}
     return known | _CHANGE_WORDS if changes else known

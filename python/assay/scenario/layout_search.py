@@ -18,6 +18,7 @@ from assay.errors import InfeasibleError, MissingInputsError
 from assay.lazy_import import np
 from assay.model.resolving.resolve import make_resolver
 from assay.model.resolving.resolver import Resolver
+from assay.plurals import count
 from assay.scenario.named_scenario import Preset
 
 if TYPE_CHECKING:
@@ -187,9 +188,9 @@ class LayoutSearch:
             {name: int(np.sum(row <= 0)) for name, row in zip(self._checks, rows[2:], strict=True)}
         )
         counts.update(dict.fromkeys(self._broken, len(points)))
-        texts = [f"{name} excludes {count:,}" for name, count in counts.most_common(5) if count]
+        texts = [f"{name} excludes {number:,}" for name, number in counts.most_common(5) if number]
         return InfeasibleError(
-            f"{gpus:,} GPUs: none of {len(points):,} layouts fulfills every constraint: "
+            f"{count(gpus, 'GPU')}: none of {len(points):,} layouts fulfills every constraint: "
             + ", ".join(texts),
             "take more GPUs, or GPUs with more memory",
         )
