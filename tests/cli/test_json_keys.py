@@ -537,6 +537,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "prompt": COUNT,
             "output": COUNT,
             "rates": Each({**OPEN_LOOP, "verdict": TEXT, "lo": OPEN_LOOP, "hi": OPEN_LOOP}),
+            "completes": {"rate": NUMBER, "lo": NUMBER, "hi": NUMBER},
             "refused": Each({"rate": NUMBER, "verdict": TEXT, "reason": TEXT}),
         },
     ),

@@ -39,6 +39,44 @@ def test_a_rate_beyond_the_server_is_saturated(cli: Cli) -> None:
     assert (refused["rate"], refused["verdict"]) == (500, "saturated")
 
 
+def test_saturation_says_what_the_server_completes(cli: Cli) -> None:
+    assert "the server completes " in cli(*ASKED, "--rates", "500").out
+    most = cli(*ASKED, "--rates", "500", "--json").data["completes"]
+    assert most["lo"] < most["rate"] < most["hi"]
+    below, above = 0.97 * most["rate"], 1.03 * most["rate"]
+    around = cli(*ASKED, "--rates", f"{below},{above}", "--json").data
+    assert [row["rate"] for row in around["rates"]] == [pytest.approx(below)]
+    assert [row["rate"] for row in around["refused"]] == [pytest.approx(above)]
+    assert cli(*ASKED, "--rates", "1", "--json").data["completes"] is None
+
+
+def test_one_output_token_has_no_time_between_tokens(cli: Cli) -> None:
+    asked = (*ASKED, "--rates", "1", "--output", "1", "--tpot-limit", "0.001")
+    (row,) = cli(*asked, "--json").data["rates"]
+    for load in (row, row["lo"], row["hi"]):
+        assert load["output_token"] is None
+        assert load["token_gap"] is None
+        # The first token is the whole answer, and the limit of what does not exist is kept.
+        assert load["end_to_end"] == load["first_token"]
+        assert load["goodput"] == pytest.approx(1.0)
+    (line,) = (line for line in cli(*asked).out.splitlines() if "TPOT" in line)
+    assert line.split()[2:5] == ["n/a", "n/a", "n/a:"]
+
+
+@pytest.mark.parametrize("running", [256, 1024])
+def test_the_kv_cache_holds_what_the_graph_says_that_it_holds(cli: Cli, running: int) -> None:
+    asked = ("predict-load", "--model", "llama-3.1-8b", "--gpu", "h100_sxm", "--rates", "0.1",
+             "--prompt", "100", "--output", "4000", "--max-running", str(running))  # fmt: skip
+    note = cli(*asked).err
+    values = ("serving.prompt=100 token", "serving.output=4000 token",
+              f"serving.batch_limit={running} request")  # fmt: skip
+    settings = [word for value in values for word in ("--set", value)]
+    graph = cli("resolve", "serving.kv.max_concurrency", "--preset", "llama3_8b_h200_serving",
+                "--with", "accelerators/h100_sxm", *settings, "--no-interval", "--json").data  # fmt: skip
+    assert f"holds {int(graph['value'])} requests of their whole 4,100 tokens" in note
+    assert "half way through" in note
+
+
 def test_an_idle_server_has_the_latency_of_one_request(cli: Cli) -> None:
     idle, busy = cli(*ASKED, "--rates", "0.001,5", "--json").data["rates"]
     step = cli("predict", "--model", "llama-3.1-8b", "--gpu", "h200", "--prefill-tokens", "1024",

@@ -34,11 +34,17 @@ def _answer(draw: Draw, answers: Answers) -> LoadPrediction:
             prompt=int(values["prompt"]), output=int(values["output"]), tensor=int(values["tensor"]),
             max_running=int(values.get("max-running", 1024)),
             ttft_limit_ms=values.get("ttft-limit"), tpot_limit_ms=values.get("tpot-limit"),
+            finds_most=False,
         )  # fmt: skip
 
     answer = answers.once(("load", tuple(draw.entries.items()), tuple(values.items())), ask)
     assert isinstance(answer, LoadPrediction)
     return answer
+
+
+def _names(draw: Draw) -> tuple[str, ...]:
+    """Latencies that requests have: of one token there is no time between tokens."""
+    return LATENCIES if draw.values["output"] > 1 else ("first_token", "end_to_end")
 
 
 def _row(draw: Draw, answers: Answers, rate: float) -> PredictedLoad | None:
@@ -49,7 +55,7 @@ def _figures(
     draw: Draw, answers: Answers, row: PredictedLoad
 ) -> Iterator[tuple[str, float, float, float]]:
     """Every latency with the ends of its interval."""
-    for name in LATENCIES:
+    for name in _names(draw):
         for level in ("mean", *LEVELS):
             key = f"{name}.{level}"
             ends = [
@@ -128,7 +134,7 @@ def ordered(draw: Draw, answers: Answers) -> Violation | None:
     """Percentiles grow with their level."""
     if (row := _row(draw, answers, draw.values["rates"])) is None:
         return None
-    for name in LATENCIES:
+    for name in _names(draw):
         values = [_value(draw, answers, row, name, level) for level in LEVELS]
         if values != sorted(values):
             return Violation(f"{name}: percentiles {values}", "", (draw,))

@@ -65,7 +65,13 @@ class PredictLoad(_Prediction):
         answer = self.rows()
         if not answer.rates:
             rate, reason = answer.refused[0]
-            raise SaturatedError(f"{rate:g} requests/s: {reason}", "fewer requests, or more GPUs")
+            most = answer.completes
+            raise SaturatedError(
+                f"{rate:g} requests/s: {reason}",
+                f"it completes {most.rate:.3g} requests/s at most; fewer requests, or more GPUs",
+            )
+        if self.figure == "output_token" and not answer.has_gaps:
+            raise InputError("requests of one output token have no time between tokens")
         row = answer.rates[0]
         variables = stack.registry().variables
 
@@ -75,6 +81,7 @@ class PredictLoad(_Prediction):
         figures = ", ".join(
             f"{label} {variables[name].figure(latency(row, figure)).text}"
             for figure, (label, name) in _LOAD_FIGURES.items()
+            if answer.has_gaps or figure != "output_token"
         )
         label, target = _LOAD_FIGURES[self.figure]
         variable, value = variables[target], latency(row, self.figure)

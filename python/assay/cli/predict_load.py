@@ -68,12 +68,15 @@ def _text(
     heading: list[tuple[str, str]], answer: "LoadPrediction", canvas: Canvas
 ) -> Iterator[Line]:
     yield from facts(heading, canvas)
+    none = ("TPOT ms", "n/a", "n/a", "n/a: one output token")
     for row in answer.rates:
         yield ""
         yield ((f"{row.rate:g} requests/s", styles.VALUE), f": {row.verdict}")
         cells = [
             _cells("TTFT ms", row, lambda load: load.first_token, 1e3),
-            _cells("TPOT ms", row, lambda load: load.output_token, 1e3),
+            _cells("TPOT ms", row, lambda load: load.output_token, 1e3)
+            if answer.has_gaps
+            else none,
             _cells("E2E s", row, lambda load: load.end_to_end, 1.0),
         ]
         yield from table(("", "p50", "p90", "p99"), cells, canvas, right=(1, 2, 3))
@@ -87,6 +90,12 @@ def _text(
     for rate, reason in answer.refused:
         yield ""
         yield ((f"{rate:g} requests/s", styles.VALUE), f": {reason}")
+    if answer.completes is not None:
+        completes = answer.completes
+        yield (
+            f"the server completes {completes.rate:,.3g} requests/s at most "
+            f"({completes.lo:,.3g} to {completes.hi:,.3g})"
+        )
     yield ""
     yield "in brackets: 90 % interval by the model error of the times of iterations"
 

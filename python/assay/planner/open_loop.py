@@ -48,6 +48,9 @@ class Latency:
     p99: float
 
 
+_NO_LATENCY: Final = Latency(math.nan, math.nan, math.nan, math.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenLoop:
     """What requests that arrive at a rate see."""
@@ -57,9 +60,9 @@ class OpenLoop:
     """Mean number of requests that are there: the rate times the mean latency (Little's law)."""
     first_token: Latency
     output_token: Latency
-    """Mean time between tokens of a request, over requests."""
+    """Mean time between tokens of a request, over requests; NaN where requests have one token."""
     token_gap: Latency
-    """Time between two tokens, over tokens."""
+    """Time between two tokens, over tokens; NaN where requests have one token."""
     end_to_end: Latency
     goodput: float
     """Requests per second within both limits; the rate where no limit is given."""
@@ -79,11 +82,16 @@ def open_loop(
     ]
     gaps = states.token_gaps()
     outputs = states.output_tokens()
-    rest = max(requests.output - 1, 0.0)
-    ends = points.mixture(
-        [points.total(own, tokens, rest) for own, tokens in zip(firsts, outputs, strict=True)],
-        states.weights,
-    )
+    has_gaps = requests.output > 1
+    wholes = firsts
+    if has_gaps:
+        rest = requests.output - 1
+        wholes = [
+            points.total(own, tokens, rest) for own, tokens in zip(firsts, outputs, strict=True)
+        ]
+    else:
+        output_token_limit = math.inf
+    ends = points.mixture(wholes, states.weights)
     within = sum(
         weight
         * points.share_below(own, first_token_limit)
@@ -94,10 +102,20 @@ def open_loop(
     return OpenLoop(
         requests.rate, requests.rate * end_to_end.mean,
         _latency(points.mixture(firsts, states.weights)),
-        _latency(points.mixture(outputs, states.weights)),
-        _latency(points.scaled(gaps, 1.0 / requests.emitted)), end_to_end,
+        _latency(points.mixture(outputs, states.weights)) if has_gaps else _NO_LATENCY,
+        _latency(points.scaled(gaps, 1.0 / requests.emitted)) if has_gaps else _NO_LATENCY,
+        end_to_end,
         requests.rate * min(float(within), 1.0),
     )  # fmt: skip
+
+
+def keeps_up(requests: Requests, iteration: IterationTime) -> bool:
+    """Whether a server completes as many requests as arrive."""
+    try:
+        _Running(requests, iteration)
+    except EvaluationError:
+        return False
+    return True
 
 
 class _Running:

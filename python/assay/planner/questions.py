@@ -20,7 +20,7 @@ from assay.planner.specs import BatchConfig, ModelSpec
 from assay.planner.summary import OperationSummary, by_operation
 
 if TYPE_CHECKING:
-    from assay.planner.serving_load import PredictedLoad
+    from assay.planner.serving_load import Completed, PredictedLoad
     from assay.planner.sweep import Sweep
 
 
@@ -75,13 +75,25 @@ class LoadPrediction(Answer):
     output: int
     rates: Sequence[PredictedLoad]
     refused: Sequence[tuple[float, str]]
+    completes: Completed | None = None
+    """The most requests per second, where it cannot keep up with one of the rates."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there is a time between tokens: requests have two of them at least."""
+        return self.output > 1
 
     def to_json(self) -> dict[str, Any]:
         """A row for each rate."""
+        rows = [asdict(row) for row in self.rates]
+        for row in rows if not self.has_gaps else []:
+            for load in (row, row["lo"], row["hi"] or {}):
+                load |= {"output_token": None, "token_gap": None}
         return {
             "prompt": self.prompt,
             "output": self.output,
-            "rates": [asdict(row) for row in self.rates],
+            "rates": rows,
+            "completes": None if self.completes is None else asdict(self.completes),
             "refused": [
                 {"rate": rate, "verdict": "saturated", "reason": reason}
                 for rate, reason in self.refused
@@ -182,13 +194,15 @@ def predict_load(
     ttft_limit_ms: float | None = None,
     tpot_limit_ms: float | None = None,
     dtype: str | None = None,
+    finds_most: bool = True,
     progress: Progress = silent,
     **batch: Any,
 ) -> LoadPrediction:
     """Predict latencies and goodput of a server by arrival rate, in requests per second.
 
     Requests arrive as a Poisson process and have one length; a request counts as goodput within
-    the limits. `batch` are settings of a `BatchConfig`, such as `engine` and `tensor`.
+    the limits. `batch` are settings of a `BatchConfig`, such as `engine` and `tensor`. `finds_most`
+    also finds what a server completes that cannot keep up, which takes a second or more.
     """
     from assay.planner.serving_load import ServedLoad, latencies
 
@@ -200,20 +214,22 @@ def predict_load(
     check(whole, hardware)
     # Requests are half way through their output on average.
     half = replace(whole, context=prompt + output // 2)
-    require_fit(spec, hardware, whole, running=max_running)
+    longest = require_fit(spec, hardware, whole, running=max_running)
     held = math.floor(judge(spec, hardware, half, running=max_running).requests)
     limits = []
     if held < max_running:
         limits.append(
-            f"the KV cache holds {held:,} requests of {prompt:,} tokens in, {output:,} out"
+            f"the KV cache holds {math.floor(longest.requests):,} requests of their whole "
+            f"{prompt + output:,} tokens (serving.kv.max_concurrency), and {held:,} half way through "
+            "their output, as those in flight are on average: so many run at once"
         )
     load = ServedLoad(
         prompt, output, prefix_hits, min(max_running, held), _seconds("--ttft-limit", ttft_limit_ms),
         _seconds("--tpot-limit", tpot_limit_ms),
     )  # fmt: skip
-    rows, refused = latencies(spec, hardware, shared, load, rates, progress)
+    rows, refused, completes = latencies(spec, hardware, shared, load, rates, finds_most, progress)
     return LoadPrediction(
-        spec.name, hardware.name, prompt, output, rows, refused,
+        spec.name, hardware.name, prompt, output, rows, refused, completes,
         notes=(
             *_format_notes(spec, dtype), *limits, *engine_notes(shared, hardware), *spec.notes,
             *hardware.notes,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -18,7 +18,7 @@ from assay.errors import EvaluationError, InputError
 from assay.lazy_import import np
 from assay.model.language.distributions import Z90
 from assay.planner.evaluation import PROMPT_BUDGET, STEP, engine_constants, inputs, spreads
-from assay.planner.open_loop import OpenLoop, open_loop
+from assay.planner.open_loop import OpenLoop, keeps_up, open_loop
 from assay.planner.plan import plan_step
 from assay.planner.prefill_chain import IterationTime, Requests
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
@@ -30,6 +30,8 @@ _MOST_UNITS: Final = 16
 """Parts that a long prompt is counted in."""
 _MOST_AT_ONCE: Final = 256
 """Prompts that an iteration takes at most, however short they are."""
+_CLOSE: Final = 1.02
+"""Ratio of rates at which the most that a server completes counts as found."""
 _IDLE: Final = 0.1
 """Requests there on average, below which a server counts as idle."""
 
@@ -75,6 +77,15 @@ class PredictedLoad(OpenLoop):
     """None where latencies have no upper end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The most requests per second that a server completes, with the ends of its 90 % interval."""
+
+    rate: float
+    lo: float
+    hi: float
+
+
 class _Parts:
     """How a prompt is divided over iterations: in units of one or several iterations each.
 
@@ -106,9 +117,13 @@ def latencies(
     batch: BatchConfig,
     load: ServedLoad,
     rates: Sequence[float],
+    finds_most: bool = False,
     progress: Progress = silent,
-) -> tuple[list[PredictedLoad], list[tuple[float, str]]]:
-    """The latencies of a server at each arrival rate, and why it is saturated at others."""
+) -> tuple[list[PredictedLoad], list[tuple[float, str]], Completed | None]:
+    """The latencies of a server at each arrival rate, and why it is saturated at others.
+
+    Where it is at some rate, and if `finds_most`: what it completes.
+    """
     fresh = max(round(load.prompt * (1 - load.prefix_hits)), 1)
     budget = int(engine_constants(batch.engine).given[PROMPT_BUDGET])
     parts = _Parts(fresh, budget)
@@ -119,25 +134,53 @@ def latencies(
     errors = _log_errors(model, hardware, batch, load, min(fresh, budget))
     rows: list[PredictedLoad] = []
     refused: list[tuple[float, str]] = []
+
+    def server(rate: float, deviations: float) -> tuple[Requests, IterationTime]:
+        requests = Requests(
+            rate=rate, output=load.output, units=parts.units, units_at_once=parts.at_once,
+            unit_iterations=parts.each, emitted=emitted, most_running=load.most_running,
+            **_server(batch.engine, deviations),
+        )  # fmt: skip
+        return requests, _slower(iteration, errors, deviations)
+
+    def at(rate: float, deviations: float) -> OpenLoop | str:
+        return _answer(*server(rate, deviations), load)
+
     for rate in rates:
         progress(f"{rate:g} requests/s")
-
-        def at(deviations: float, rate: float = rate) -> OpenLoop | str:
-            requests = Requests(
-                rate=rate, output=load.output, units=parts.units, units_at_once=parts.at_once,
-                unit_iterations=parts.each, emitted=emitted, most_running=load.most_running,
-                **_server(batch.engine, deviations),
-            )  # fmt: skip
-            return _answer(requests, _slower(iteration, errors, deviations), load)
-
-        likely, least = at(0.0), at(-Z90)
+        likely, least = at(rate, 0.0), at(rate, -Z90)
         if isinstance(likely, str) or isinstance(least, str):
             may = "" if isinstance(least, str) else "; within its interval it may keep up"
             refused.append((rate, f"saturated: {likely}{may}"))
             continue
-        most = at(Z90)
+        most = at(rate, Z90)
         rows.append(_row(likely, least, None if isinstance(most, str) else most))
-    return rows, refused
+    if not refused or not finds_most:
+        return rows, refused, None
+    progress("the most that the server completes")
+    prompts = parts.at_once / (parts.units * parts.each * iteration(0, parts.at_once))
+    tokens = load.most_running * emitted / iteration(load.most_running, 0)
+    # Never more than prompts alone, or their answers alone, have time for.
+    near = min(prompts, tokens / load.output, *(rate for rate, _ in refused))
+    likely_most = _most_completed(server, 0.0, near)
+    ends = [_most_completed(server, deviations, likely_most) for deviations in (Z90, -Z90)]
+    return rows, refused, Completed(likely_most, *ends)
+
+
+def _most_completed(
+    server: Callable[[float, float], tuple[Requests, IterationTime]], deviations: float, near: float
+) -> float:
+    """The largest rate that a server keeps up with, by halving the interval around it."""
+    low = high = near
+    while keeps_up(*server(high, deviations)):
+        low, high = high, 1.5 * high
+    while low == high or not keeps_up(*server(low, deviations)):
+        low, high = low / 1.5, low
+    while high / low > _CLOSE:
+        middle = math.sqrt(low * high)
+        is_below = keeps_up(*server(middle, deviations))
+        low, high = (middle, high) if is_below else (low, middle)
+    return low
 
 
 def _answer(requests: Requests, iteration: IterationTime, load: ServedLoad) -> OpenLoop | str:
