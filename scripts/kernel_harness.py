@@ -259,8 +259,8 @@ def prefill(
     work_tiles = -(-queries // tile_queries) * head_tiles * sequences
     grid = min(torch.cuda.get_device_properties(0).multi_processor_count, work_tiles)
     return lambda: kernel(
-        grid, 384, *maps, tables, query_start_loc, seq_lens, out, tile_counter, queries, block, head_tiles,
-        head_tiles // kv_heads, sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
+        grid, 384, *maps, tables, query_start_loc, seq_lens, out, tile_counter, q.shape[0], queries, block,
+        head_tiles, head_tiles // kv_heads, sequences, block, columns, head**-0.5, shared=6 * 128 * head * 2 + 1024,
     )  # fmt: skip
 
 

@@ -42,7 +42,9 @@ def upload(device: Device, *shape: int, scale: float = 1.0) -> tuple[Array, Valu
 
 
 def factors(device: Device, outputs: int, inputs: int) -> tuple[ops.Weights, Values]:
-    values = RANDOM.standard_normal((COUNT * outputs, inputs), np.float32) / np.sqrt(inputs)
+    values = RANDOM.standard_normal((COUNT * outputs, inputs), np.float32) / np.float32(
+        np.sqrt(inputs)
+    )
     values = (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
     packed = ops.pack(values, "bf16", values.shape, device)
     return packed, values.reshape(COUNT, outputs, inputs)
@@ -144,4 +146,5 @@ def test_an_engine_equals_merged_weights(fused: Device, tmp_path: Path, model: s
     with Engine.load(together, "cpu", kv_format="f32") as engine:
         expected = engine.logits(prompt)
     own, others = (float(np.linalg.norm(one - expected)) for one in (adapted, rounded))
-    assert own < 1.5 * others
+    # The product of rank 4 is rounded once more than merged weights are.
+    assert own < 2 * others
