@@ -161,9 +161,13 @@ def unknown_name(
     if near:
         best = _similarity(name, near[0])
         near = [candidate for candidate in near if _similarity(name, candidate) > best - 0.05]
+    _, dot, tail = name.rpartition(".")
+    same = [candidate for candidate in candidates if candidate.endswith("." + tail)]
     if not near:
-        tail = name.rsplit(".", 1)[-1]
-        near = [candidate for candidate in candidates if candidate.endswith("." + tail)][:3]
+        near = same[:3]
+    elif dot and len(same) == 1 and same[0] not in near:
+        # The very word, in another scope: as likely as a word that resembles it.
+        near = [same[0], *near]
     hint = f"did you mean {' or '.join(near)}?" if near else listing
     if not near and 0 < len(candidates) <= _MAX_LISTED:
         hint = f"one of: {', '.join(candidates)}"

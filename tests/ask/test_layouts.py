@@ -60,3 +60,25 @@ def test_stated_tensor_ranks_are_kept() -> None:
         "How many GPUs for 5 requests/s of Llama 3.1 405B in fp8 with tensor parallel 4 on H200?"
     )
     assert "serving.tensor=4" in outcome.result.command.line
+
+
+def test_the_interval_of_a_rate_within_limits_is_that_of_the_chosen_point() -> None:
+    outcome = _outcome(
+        "How many requests per second can one H100 take with Llama 3.1 8B if TTFT must be below "
+        "500 ms and 2000 tokens in, 200 out?"
+    )
+    low, value, high = outcome.result.lo, outcome.result.value, outcome.result.hi
+    assert low is not None
+    assert value is not None
+    assert high is not None
+    # The model error of a step alone is a tenth or more.
+    assert low < 0.9 * value < 1.1 * value < high
+
+
+def test_a_cost_within_limits_has_an_interval() -> None:
+    outcome = _outcome(
+        "cost per million output tokens of Llama 3.1 70B on H200 with TPOT under 40 ms"
+    )
+    assert outcome.result.lo is not None
+    assert outcome.result.hi is not None
+    assert outcome.result.lo < (outcome.result.value or 0) < outcome.result.hi

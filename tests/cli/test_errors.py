@@ -141,6 +141,12 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         "thermal.dc.power / cluster.it_power",
         "cluster.it_power is 0",
     ),
+    (
+        ("show", "training.sequence"),
+        2,
+        'unknown name "training.sequence"',
+        "did you mean architecture.sequence or training.sequences?",
+    ),
     (("show", "gpu.clok"), 2, 'unknown name "gpu.clok"', "did you mean gpu.clock?"),
     (("cone", "gpu.clok"), 2, 'unknown variable "gpu.clok"', "did you mean gpu.clock?"),
     (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -132,6 +132,7 @@ class Minimize:
     def run(self) -> Result:
         """Search, and report the best point."""
         from assay.scenario.questions.minimizing import MinimizeAnswer, minimize
+        from assay.scenario.questions.resolving import resolve
 
         answer = minimize(
             self.target, self.over, preset=self.preset, includes=self.includes, assign=self.assign,
@@ -145,7 +146,24 @@ class Minimize:
         chosen = ", ".join(f"{name}={value:g}" for name, value in optimum.choices.items()
                            if not isinstance(value, str))  # fmt: skip
         result = of_resolution(self, optimum.resolution)
+        # A search takes points; the interval is that of the best one. Limits are used by the search.
+        best = resolve(
+            self.target, preset=self.preset, includes=self.includes,
+            assign=(*self.assign, *self._chosen(optimum.choices)), variant=self.variant,
+            offer=self.offer or None,
+        )  # fmt: skip
+        ends = of_resolution(self, best.resolution)
+        result = replace(result, lo=ends.lo, hi=ends.hi)
         return _with_notes(result, [f"chosen: {chosen}"])
+
+    def _chosen(self, choices: Mapping[str, float | str]) -> list[str]:
+        """The choices as values to set, in the units that they were listed in."""
+        texts = []
+        for text in self.over:
+            name, _, values = text.partition("=")
+            unit = values.partition(" ")[2]
+            texts.append(f"{name}={choices[name]:g} {unit}".rstrip())
+        return texts
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ _ALIASES: Final = {
     "bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16", "float32": "f32",
     "fp32": "f32", "float8": "fp8", "fp8_e4m3": "fp8", "f8_e4m3": "fp8", "e4m3": "fp8",
     "fp8_e5m2": "fp8", "awq": "int4", "gptq": "int4", "i8": "int8", "w8a8": "int8",
+    "fp4": "nvfp4", "w4a16": "int4",
 }  # fmt: skip
 
 KV_FORMATS: Final = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0}
