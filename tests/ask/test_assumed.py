@@ -6,6 +6,7 @@ import pytest
 
 from assay.asking.answering import ask
 from assay.asking.outcome import Outcome
+from assay.asking.reading import read
 
 
 def answered(question: str) -> Outcome:
@@ -102,3 +103,33 @@ def test_the_unit_that_is_asked_for_is_used(question: str, value: float, unit: s
 
 def test_a_model_by_another_name_is_said() -> None:
     assert '"deepseek r1" is deepseek-v3' in answered("weights of DeepSeek R1").assumed
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        # Rent by the hour, GPUs and hours.
+        ("how much does it cost to rent 12 H100 for 14 days at $2/h?", 12 * 14 * 24 * 2),
+        ("What does it cost to run 8 H100s for a month at $3/h?", 8 * 30 * 24 * 3),
+        # 70.6 GB in nine tenths of 80 GiB, 77.3e9 bytes, and a request of 0.4 GB.
+        ("how many A100 do I need for Llama 3.1 70B in int8?", 1),
+    ],
+)
+def test_words_of_everyday_questions_are_understood(question: str, value: float) -> None:
+    assert answered(question).number[0] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("question", "slot", "value"),
+    [
+        ("Can I serve DeepSeek-V3 on a single 8xH100 node?", "gpus", 8),
+        ("throughput of two H100 nodes for Llama 3.1 8B", "nodes", 2),
+        ("latency of a single request of Llama 3.1 8B", "concurrency", 1),
+        ("TPOT of Llama 3.1 70B on H100 with TP4", "tensor", 4),
+        ("time to prefill 64k tokens with Llama 3.1 70B on 8 H100", "prompt", 65536),
+        ("train Llama 3.1 8B on half a trillion tokens", "tokens", 5e11),
+        ("what does a million tokens of Llama 3.1 8B cost", "tokens", 1e6),
+    ],
+)
+def test_numbers_of_everyday_questions_are_read(question: str, slot: str, value: float) -> None:
+    assert read(question).values(slot) == [value]

@@ -43,6 +43,7 @@ _PER_GPU: Final = (
     "throughput", "ttft", "tpot", "latency", "capacity", "duration", "training-throughput", "mfu",
 )  # fmt: skip
 """Intents whose figures compare only on the same number of GPUs."""
+_OF_A_GB: Final = 0.5
 _DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
 """Intents whose words may be those of what changes."""
 _SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
@@ -194,6 +195,10 @@ def _adapted(reading: Reading, intent: Intent) -> Reading:
     """The reading in the slots of an intent: a node as its GPUs, requests as those at once."""
     if "model" in intent.slots and "node" not in intent.slots and intent.name != "cost":
         reading = with_node_as_gpus(reading)
+    size, accelerator = reading.get("memory"), reading.get("accelerator")
+    if size is not None and accelerator is not None and _has_memory(accelerator, size):
+        # A 24 GB RTX 4090: the accelerator's own memory says nothing more.
+        reading = reading.with_values({"memory": None})
     if (
         intent.name in _AT_ONCE
         and "concurrency" not in reading.slots
@@ -201,6 +206,12 @@ def _adapted(reading: Reading, intent: Intent) -> Reading:
     ):
         reading = reading.with_values({"requests": None, "concurrency": reading.get("requests")})
     return reading
+
+
+def _has_memory(accelerator: str, size: float) -> bool:
+    """Whether an accelerator is sold with so many GB of memory, as GB or GiB."""
+    own = entries.read("accelerators", accelerator).given.get("gpu.memory.capacity", 0.0)
+    return any(abs(own / unit - size) < _OF_A_GB for unit in (1e9, 2**30))
 
 
 def _workload(reading: Reading) -> str:

@@ -276,11 +276,12 @@ def _with_formats(case: Case, reading: Reading) -> Case:
     accelerator = entries.read("accelerators", accelerator_of(reading))
     run = formats.weight_execution(name, accelerator.given)
     size = f"{run.weight_bytes:g} byte"
+    if run.format == "int8" and run.compute_bits == 8:
+        # Before any value is read: an accelerator may have INT8 tensor cores and none of FP8.
+        case = replace(case, variant=(*case.variant, "gpu.rate_8bit=gpu.integer_8bit"))
     case = case.given(serving__weight_bytes=size, serving__compute_bits=run.compute_bits)
     if case.value("architecture.experts"):
         case = case.given(serving__expert_bytes=size, serving__expert_bits=run.compute_bits)
-    if run.format == "int8" and run.compute_bits == 8:
-        case = replace(case, variant=(*case.variant, "gpu.rate_8bit=gpu.integer_8bit"))
     return replace(case, assumed=(*case.assumed, run.note)) if run.note else case
 
 

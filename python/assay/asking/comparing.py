@@ -50,6 +50,7 @@ _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
+_OPPOSED: Final = re.compile(r"\bvs\b|\bversus\b|\bor\b|\binstead\b|\bcompared?\b")
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
 _NO_ANSWER: Final = "no answer"
@@ -71,13 +72,15 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
         every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
         return frozenset(("gpus", "accelerator")), every
     slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
+    if not slot and len(reading.values("concurrency")) > 1 and _OPPOSED.search(reading.rest):
+        slot = "concurrency"
     values = reading.values(slot)
     if not slot and len(reading.values("format")) == 1 and comparatives(reading):
         # Faster than what a format replaces.
         slot, values = "format", list(dict.fromkeys((*reading.values("format"), "bf16")))
     if len(values) < 2:
         return frozenset(), []
-    label = "tensor {}" if slot == "tensor" else "{}"
+    label = {"tensor": "tensor {}", "concurrency": "batch {}"}.get(slot, "{}")
     return frozenset((slot,)), [(label.format(value), {slot: value}) for value in values]
 
 

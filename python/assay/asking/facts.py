@@ -121,6 +121,10 @@ def rent(reading: Reading) -> Outcome:
     elif not offer and usual is not None:
         assumed.append(f"its usual offer, {usual.name}")
     case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=offer)
+    if (price := reading.get("rent")) is not None:
+        if offer:
+            raise InputError("a price and an offer", "say one of them")
+        case, assumed = case.given(econ__rent__price=f"{price:.10g} USD/(h*GPU)"), []
     outcome = _of(case, RENT)
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")

@@ -157,6 +157,12 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"(?P<n>\d+(?:\.\d+)?(?:e\+?\d+)?)\s*(?P<m>mn|m|bn|b|tn|t|million|billion|trillion)\s*(?:training )?tokens?",
         number,
     ),
+    (
+        "tokens",
+        r"\b(?P<n>half an?|an?|one)\s+(?P<m>million|billion|trillion)\s*"
+        r"(?=(?:(?:training|output|input|cached|generated)\s+)?tokens?\b)",
+        number,
+    ),
     ("tokens", r"(?P<n>\d+(?:\.\d+)?)\s*(?P<m>t|trillion|tn)\b", number),
     ("tokens", r"(?P<n>\d+(?:\.\d+)?e\+?\d+|\d{7,})\s*(?:training )?tokens?", number),
     (
@@ -197,7 +203,9 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         + r")?\s*-?\s*(?:outputs?|completions?|answers?|generated|osl|(?:tokens? )?out)\b(?:\s*tokens?)?",
         tokens,
     ),
+    ("prompt", r"(?<=prefill )(?:of )?" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generate )" + LENGTH + TOKENS, tokens),
+    ("output", r"(?<=how long for )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generating )" + LENGTH + TOKENS, tokens),
     (
         "output",
@@ -240,11 +248,20 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         tokens,
     ),
     # How many.
+    ("tensor", r"\btp-?(?P<n>\d{1,3})\b", tokens),
     ("tensor", r"\b(?:tp|tensor[ -]parallel(?:ism)?(?: size| degree)?)" + IS + NUMBER, tokens),
     (
         "per_replica",
         r"(?<=" + MASKS["accelerator"] + r")s?\s+(?:each|per (?:replica|instance|copy))",
         constant(True),
+    ),
+    # "A node of 8 H100" as "an 8 x H100 node"; two H100 nodes are in the plural.
+    (
+        "gpus",
+        r"(?<![\w.])(?P<n>[2-9]|\d{2,})\s*(?:x\s*)?(?="
+        + GPU_NAME
+        + r"\s*(?:node|server|machine|box)\b)",
+        tokens,
     ),
     (
         "nodes",
@@ -293,6 +310,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"(?<![\w.])(?P<n>\d+)(?P<m>k)?\s*requests?\s*(?:at once|at a time|in parallel|in flight)",
         tokens,
     ),
+    ("concurrency", r"\b(?:a single|one single|a lone|single) request\b", constant(1)),
     (
         "requests",
         r"(?<![\w.])(?:at |with )?(?P<n>\d+)\s*(?P<m>k|thousand|million)?\s*(?:requests?|queries)\b"

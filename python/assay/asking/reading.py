@@ -20,7 +20,8 @@ FILLER: Final = word_set(
     like know let say such between across over through up out off yes whether also still
     really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
     make makes possible possibly enough versus vs against compared compare comparison until
-    difference instead rather same both either"""
+    difference instead rather same both either single produce produces reach reaches achieve achieves
+    deliver delivers"""
 )
 """Words that carry no meaning here. A negation has one, and nothing understands it."""
 NO_FIGURE: Final = word_set("when where who")

@@ -60,6 +60,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="draw draws consume consumption kw watts use uses",
     ),
     intent(
+        name="gpus-power",
+        cue=(r"\bpower\b", r"\b[km]?watts?\b", r"\b[km]w\b"),
+        answer=training.power,
+        slots="accelerator gpus nodes pue",
+        nearest=TRAIN.format("gpu.power"),
+        needs="accelerator gpus",
+        lacks="model factor electricity_price",
+        words="draw draws drawn consume consumption kw mw watts use uses",
+    ),
+    intent(
         name="power",
         workload="serving",
         cue=(r"\bpower\b", r"\bk?watts?\b", r"\bkw\b"),

@@ -76,6 +76,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"time[ -]to[ -]first[ -]token",
             r"first[ -]token",
             r"prefill time",
+            r"(?:time|long|takes?) to prefill",
             r"how long .* (?:prefill|prompt)",
         ),
         answer=serving.ttft,

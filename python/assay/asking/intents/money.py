@@ -10,13 +10,20 @@ from assay.asking.intents.intent import COST, LATENCY, MONEY, RESOLVE, SERVED, I
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="rent",
-        cue=(*COST, r"hourly", r"(?:which|what) (?:cloud|provider)", r"\bcharges?\b"),
+        cue=(
+            *COST,
+            r"\brent(?:s|ing|ed)?\b",
+            r"how much\b.*\bhour",
+            r"hourly",
+            r"(?:which|what) (?:cloud|provider)",
+            r"\bcharges?\b",
+        ),
         answer=facts.rent,
-        slots="accelerator provider finance offer gpus nodes days per_time per_gpu",
+        slots="accelerator provider finance offer gpus nodes days per_time per_gpu rent",
         nearest=RESOLVE.format("econ.rent.price"),
         needs="accelerator",
-        lacks="model tokens load factor rent concurrency electricity_price pue place",
-        words="hourly hour hours h charge charges cloud provider clouds providers",
+        lacks="model tokens load factor concurrency electricity_price pue place requests rate budget gpu_price",
+        words="market hourly hour hours h charge charges cloud provider clouds providers",
     ),
     intent(
         name="cost",

@@ -89,7 +89,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpu-hours",
-        cue=(r"(?:gpu|\ue001+)[ -]?hours?",),
+        cue=(r"^(?!.*\b(?:price|rent|charge)).*(?:gpu|\ue001+)[ -]?hours?",),
         answer=training.gpu_hours,
         slots=RUN,
         nearest=ESTIMATE,
