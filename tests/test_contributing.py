@@ -7,7 +7,12 @@ SPAN = re.compile(r"`((?:python|crates|kernels|web|scripts|tests|docs)(?:/[\w.*-
 POINTS = (
     *("an equation", "a layer of equations", "an operation", "a CUDA kernel", "an architecture"),
     *("a mechanism", "a lever", "an importer", "an adapter of a server", "a page"),
-    *("an invariant of answers", "a question of `assay ask`"),
+    *(
+        "an invariant of answers",
+        "a question of `assay ask`",
+        "an option of a command",
+        "a knob of the engine",
+    ),
 )
 
 
