@@ -24,19 +24,25 @@ def test_a_model_too_large_for_one_gpu_is_split_over_the_fewest(cli: Cli) -> Non
     assert 2 * PARAMETERS > USABLE * H200_BYTES
     assert 2 * PARAMETERS + 40 * GB < 2 * USABLE * H200_BYTES
     split = answer(cli, "cost per output token of Llama-3-70B on H200")
-    assert split["assign"] == ["serving.tensor=2"]
+    assert split["assign"] == ["econ.serving.load=1", "serving.tensor=2"]
     assert split["command"].endswith("--set serving.tensor=2")
     assert not any("fit" in meaning for meaning in split["violated"])
 
 
 def test_a_model_that_fits_keeps_the_layout_of_its_scenario(cli: Cli) -> None:
-    assert answer(cli, "cost per output token of Llama 3 8B on H200")["assign"] == []
+    assert answer(cli, "cost per output token of Llama 3 8B on H200")["assign"] == [
+        "econ.serving.load=1"
+    ]
 
 
 def test_what_no_layout_mends_is_named(cli: Cli) -> None:
     # 405 billion parameters in bfloat16 need seven H200; a step of theirs is slower than 10 ms.
     slow = answer(cli, "cost per output token of Llama-3.1-405B on H200 with 4 users")
-    assert slow["assign"] == ["serving.concurrency=4 request", "serving.tensor=8"]
+    assert slow["assign"] == [
+        "serving.concurrency=4 request",
+        "econ.serving.load=1",
+        "serving.tensor=8",
+    ]
     assert slow["value"] > 0
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from assay._native import FORMATS, OPERATIONS, Buffer
 from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.ops.counting import Count
-from assay.runtime import allocation, dtypes, interop
+from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
@@ -140,6 +140,9 @@ def call(
                 _require_empty_results(operation, name, array, arrays)
                 return
             if operation in PURE and name not in RESULTS and not array.buffer.pooled:
+                # It imports NumPy, which an answer of the engine does not need.
+                from assay.runtime import interop
+
                 array = interop.asarray(array, None, device, True)
             operands.append(operand(operation, name, array))
         else:

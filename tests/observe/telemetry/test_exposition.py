@@ -163,7 +163,7 @@ def test_assay_serve_is_recognized_by_its_own_metrics() -> None:
 
     metrics = Metrics("tiny")
     metrics.arrived(12)
-    metrics.first_token("chat", 0.25, 1)
+    metrics.first_token("chat", 0.25)
     counts = {"used": 3, "blocks": 4, "running": 2, "waiting": 1, "preemptions": 5}
     counts |= {"queried_tokens": 10, "hit_tokens": 6}
     counts |= {"asleep": 0, "drafts": 0, "drafted_tokens": 0, "accepted_tokens": 0}

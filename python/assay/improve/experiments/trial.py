@@ -50,7 +50,7 @@ WARMUP_SHARE: Final = 0.25
 """Share of the time left that a warm-up may take."""
 SERIAL_SOAK_SHARE: Final = 0.5
 """Share of the time left that a soak between restarts may take: more pairs may have to follow."""
-LATE_FOLLOWING: Final = 0.1
+LATE_FOLLOWING: Final = 0.2
 """Share of the budget by which the last answers may be late: better than a gain that is not judged."""
 FOLLOW_SHARE: Final = 0.1
 """Share of the time left that the control is led along answers after a pair; what waits then is

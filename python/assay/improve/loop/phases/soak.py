@@ -30,6 +30,8 @@ PAIRS_SHARE: Final = 0.4
 """Part of the confirmation's time for its pairs; the treatment is held for the rest."""
 MOST_HELD_S: Final = 1800.0
 """Seconds of soak, after which slow effects would show."""
+FOLLOWING_SHARE: Final = 0.25
+"""Time to lead the control along an answer, over the time to give it: prompt and answer are read at once."""
 CONFIRMATION: Final = "confirmation"
 
 
@@ -101,8 +103,8 @@ def confirmation_s(
 ) -> float:
     """Seconds that proving a candidate takes at least.
 
-    Its pairs, the answers to compare, the control beside the soak's end, and in production the
-    control's answers to all requests.
+    Its pairs, the answers to compare and to lead the control along, the control beside the soak's
+    end, and in production the control's answers to all requests.
     """
     pairs_s = CONFIRMATION_MARGIN * allotment.least_s(candidate)
     if not candidate.hot and gained > 1.0:
@@ -112,7 +114,11 @@ def confirmation_s(
     start = state.known_answers.get(configuration_hash(state.start), {})
     unknown = max(_least_requests(state) - len(start), 0)
     request_s = settings.block_s / max(settings.block_requests or 1, 1)
-    return pairs_s + MOST_LATE * settings.block_s + request_s * (unknown + needed / gained)
+    return (
+        pairs_s
+        + MOST_LATE * settings.block_s
+        + request_s * (unknown + needed / gained + FOLLOWING_SHARE * needed)
+    )
 
 
 def _least_requests(state: RunState) -> int:
