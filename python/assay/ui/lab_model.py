@@ -38,6 +38,9 @@ def model_facts(registry: Registry) -> dict[str, Any]:
     position = {variable["name"]: place for place, variable in enumerate(variables)}
     for variable in variables:
         variable["relation"] = _preferred(registry, variable["name"])
+        if registry.variables[variable["name"]].is_root:
+            # Alternatives to a value that is given are not on the tape.
+            variable |= {"relations": [], "relation": -1}
     cells = (np.arange(POINTS) + 0.5) / POINTS
     return {
         "variables": variables,
