@@ -17,6 +17,7 @@ from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current, measured, record
 from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import is_greedy
 
 REPORT_S: Final = 4.0
 """Seconds that are kept for writing the report."""
@@ -117,8 +118,14 @@ def confirmation_s(
     return (
         pairs_s
         + MOST_LATE * settings.block_s
-        + request_s * (unknown + needed / gained + FOLLOWING_SHARE * needed)
+        + request_s * (unknown + needed / gained + FOLLOWING_SHARE * needed * _sampled_share(state))
     )
+
+
+def _sampled_share(state: RunState) -> float:
+    """Share of requests whose answers differ from run to run; greedy ones are mostly equal."""
+    requests = state.workload.requests
+    return sum(not is_greedy(request) for request in requests) / max(len(requests), 1)
 
 
 def _least_requests(state: RunState) -> int:
