@@ -284,8 +284,8 @@ def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
     if len(commands) == 1 and COMMANDS[commands[0]] in _FOREIGN:
         from assay.cli.foreign_options import translate
 
-        own = [name for one in by_name(command)[commands[0]].params for name in one.opts]
-        own += [name for one in by_name(command)[commands[0]].params for name in one.secondary_opts]
+        options = by_name(command)[commands[0]].params
+        own = [name for option in options for name in (*option.opts, *option.secondary_opts)]
         arguments = translate(commands[0], arguments, own)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)

@@ -24,6 +24,7 @@ CAPTURE_SECONDS: Final = 15.0
 TUNING_SECONDS: Final = 5.0
 """Time for choosing algorithms of GEMMs, those of the largest steps first."""
 DISTINCT_TOKENS: Final = 251
+"""Different tokens of a prompt that GEMMs are timed on: a prime, so that blocks differ, and in every vocabulary."""
 LEAST_TUNED: Final = 512
 """Tokens of a step from which on its GEMMs are worth timing: fewer are bound by reading weights."""
 MEASURED_PROMPT: Final = 8

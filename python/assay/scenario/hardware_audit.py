@@ -75,11 +75,11 @@ def audit_hardware() -> HardwareAudit:
         inputs = _with_own_board(preset)
         stated |= dict.fromkeys(_data_of_hardware(preset.registry, inputs))
         for target in targets:
-            found = sensitivities(preset.registry, target, inputs, preset.variants)
-            least = _LEAST * abs(found.value)
+            effects = sensitivities(preset.registry, target, inputs, preset.variants)
+            least = _LEAST * abs(effects.value)
             moved |= {
                 item.variable.name
-                for item in found.inputs
+                for item in effects.inputs
                 if item.swing > least or abs(item.elasticity or 0.0) > _LEAST
             }
             resolution = preset.registry.resolve(target, preset.exact_inputs, preset.variants)

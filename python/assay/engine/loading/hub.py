@@ -110,11 +110,11 @@ def parse(text: str) -> Remote | None:
     if scheme in ("http", "https") and scheme != text:
         return _from_address(text)
     plain = text.removeprefix("hf.co/").removeprefix("huggingface.co/").removeprefix("hf://")
-    found = _REPOSITORY.fullmatch(plain)
+    parts = _REPOSITORY.fullmatch(plain)
     # A file that is not there, not a repository of that name.
-    if found is None or found["name"].endswith(".gguf"):
+    if parts is None or parts["name"].endswith(".gguf"):
         return None
-    return Repository(found["name"], found["file"], found["revision"] or "main")
+    return Repository(parts["name"], parts["file"], parts["revision"] or "main")
 
 
 def _from_address(text: str) -> Remote:

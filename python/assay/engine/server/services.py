@@ -131,7 +131,7 @@ class Services:
 
     def is_sleeping(self, model: str | None) -> bool:
         """Whether a model sleeps, or every model."""
-        return all(one.async_engine.worker.state.asleep for one in self._chosen(model))
+        return all(service.async_engine.worker.state.asleep for service in self._chosen(model))
 
     def _chosen(self, model: str | None) -> Sequence[Service]:
         return list(self._models.values()) if model is None else [self._model(model)]
