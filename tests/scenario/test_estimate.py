@@ -228,6 +228,21 @@ def test_gpus_that_are_not_in_time_are_said() -> None:
     assert any("more than the 10 asked for" in note for note in answer.notes)
 
 
+# GPU-hours of pretraining: Touvron et al. 2023, LLaMA, table 15, and Llama 2, table 2.
+@pytest.mark.parametrize(
+    ("model", "tokens", "gpus", "hours"),
+    [("llama-65b", "1.4T", 2048, 1_022_362), ("llama-2-70b", "2T", 2048, 1_720_320)],
+)
+def test_hours_of_published_runs_are_said(model: str, tokens: str, gpus: int, hours: float) -> None:
+    answer = ask_estimate(model, "a100_sxm", tokens, "texas", gpus=gpus)
+    said = answer.notes[0].replace(",", "")
+    assert said.startswith("published runs were charged for 1.4 times the GPU-hours")
+    by_runs = float(said.rpartition("takes ")[2].removesuffix(" GPU*h"))
+    by_failures = value(answer.estimate, "training.gpu_hours") / HOUR
+    assert by_runs == pytest.approx(hours, rel=0.25)
+    assert abs(math.log(by_runs / hours)) < abs(math.log(by_failures / hours))
+
+
 def test_accelerator_without_kernel_constants_is_named() -> None:
     with pytest.raises(MissingInputsError, match="TPU v5p: a step of training needs") as refused:
         ask_estimate("llama-3.1-8b", "tpu_v5p", "1T", "texas")

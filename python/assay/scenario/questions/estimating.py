@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict, Unpack
 
 from assay.answers import Answer
+from assay.catalog import constants
 from assay.errors import InputError, unknown_name
 from assay.scenario import built_in
 from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate as estimate_workload
+from assay.scenario.layout_search import GPUS
 from assay.scenario.question import read_pairs
 from assay.scenario.questions.reporting import target_problem
 from assay.scenario.workloads import DEFAULT_RANK, Method
 
 LOW_UTILIZATION: Final = 0.25
 """MFU below which the answer says where the time goes."""
+
+_NORMAL_95 = 1.645
+"""Standard deviations from the median of a normal distribution to its 95th percentile."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,32 @@ def estimate(
         estimated.report.targets, fail_on_violated=fail_on_violated, allow_conflicts=False
     )
     late = _late(estimated, gpus, days)
-    return EstimateAnswer(estimated, problem=problem, notes=[*late, *_notes(estimated)])
+    published = _published_hours(estimated) if method == "pretraining" and not serving else []
+    return EstimateAnswer(estimated, problem=problem, notes=[*published, *late, *_notes(estimated)])
+
+
+def _published_hours(estimated: Estimate) -> list[str]:
+    """GPU-hours by what published runs were charged for, which is more than steps and failures.
+
+    An estimate is of the best layout in today's software, stopped by failures only. Hours of whole
+    runs have older software, slower phases and evaluation in them, on every accelerator alike:
+    `assay validate` scores them with a yield that is fitted to them.
+    """
+    preset, name = estimated.preset, "training.run_yield"
+    hours = preset.registry.resolve(
+        "training.time_to_train", preset.exact_inputs, preset.variants, intervals=False
+    ).value
+    if hours is None:
+        return []
+    calibration = constants.find(constants.COMMON)
+    times = 1 / calibration.values[name]
+    spread = math.exp(_NORMAL_95 * calibration.log_standard_errors[name])
+    charged = times * hours * preset.inputs.values[GPUS] / 3600
+    return [
+        f"published runs were charged for {times:.1f} times the GPU-hours that their steps are "
+        f"predicted to take (90 %: {times / spread:.1f} to {times * spread:.1f}): a run like them "
+        f"takes {float(f'{charged:.3g}'):,.0f} GPU*h"
+    ]
 
 
 def _late(estimated: Estimate, gpus: int | None, days: float | None) -> list[str]:
