@@ -30,6 +30,7 @@ SCOPE_MODULES = (
     "assay.stack.kernels.attention_decode",
     "assay.stack.kernels.passes",
     "assay.stack.kernels.experts",
+    "assay.stack.multiprocessor",
     "assay.stack.dram",
     "assay.stack.wires",
     "assay.stack.collectives",
