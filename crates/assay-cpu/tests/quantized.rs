@@ -36,6 +36,7 @@ fn quantization_error_matches_the_bit_width() {
         (BlockFormat::Q4K, 0.079),
         (BlockFormat::Q5K, 0.039),
         (BlockFormat::Q6K, 0.019),
+        (BlockFormat::Mxfp4, 0.13),
     ] {
         let error = relative_error(&values, &round_trip(format, &values));
         assert!(error < bound, "{format}: {error}");
@@ -46,7 +47,9 @@ fn quantization_error_matches_the_bit_width() {
 /// Expected values by the Python package gguf 0.19.0, `gguf.quants.dequantize`.
 #[test]
 fn dequantized_blocks_match_ggml() {
-    let cases: [(BlockFormat, &[usize], [f32; 5], f64); 6] = [
+    // The exponent of MXFP4 is the first byte, 11.
+    let tiny = 2.0_f32.powi(11 - 127);
+    let cases: [(BlockFormat, &[usize], [f32; 5], f64); 7] = [
         (
             BlockFormat::Q8_0,
             &[0],
@@ -83,6 +86,12 @@ fn dequantized_blocks_match_ggml() {
             [-143.065_06, 169.558_6, 51.187_5, -12.996_826, -5.998_535],
             78_422.849_121_093_75,
         ),
+        (
+            BlockFormat::Mxfp4,
+            &[],
+            [0.0, 3.0, 3.0, -0.5, 3.0].map(|value| value * tiny),
+            319.0 * f64::from(tiny),
+        ),
     ];
     for (format, halves, some, weighted) in cases {
         let mut block: Vec<u8> =
@@ -98,6 +107,65 @@ fn dequantized_blocks_match_ggml() {
         let positions = values.iter().zip(1_u32..);
         let sum: f64 = positions.map(|(x, at)| f64::from(*x) * f64::from(at)).sum();
         assert_eq!(sum, weighted, "{format}");
+    }
+}
+
+/// The table of e2m1 values in OCP Microscaling 1.0 (5.3.3), and its e8m0 scales (5.4.1).
+#[test]
+fn mxfp4_has_the_values_of_its_specification() {
+    let magnitudes = [0.0_f32, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    for exponent in 0..=u8::MAX {
+        let mut block = [0; 17];
+        block[0] = exponent;
+        for (index, byte) in block[1..].iter_mut().enumerate() {
+            *byte = index as u8 | (index as u8) << 4;
+        }
+        let mut values = [0.0; 32];
+        dequantize(Context::best(), BlockFormat::Mxfp4, &block, &mut values).unwrap();
+        for (index, value) in values.iter().enumerate() {
+            let sign = if index % 16 < 8 { 1.0 } else { -1.0 };
+            let exact =
+                sign * f64::from(magnitudes[index % 8]) * 2.0_f64.powi(i32::from(exponent) - 127);
+            match exponent {
+                255 => assert!(value.is_nan(), "{value}"),
+                _ => assert_eq!(*value, exact as f32, "{exponent} [{index}]"),
+            }
+        }
+    }
+    // Values of the table stay, others go to the nearest, ties to the even code.
+    let mut given = [0.0; 32];
+    given[..8].copy_from_slice(&magnitudes);
+    given[8..16].copy_from_slice(&[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 7.9]);
+    let mut expected = given;
+    expected[8..16].copy_from_slice(&[0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 6.0]);
+    assert_eq!(round_trip(BlockFormat::Mxfp4, &given), expected);
+    assert_eq!(round_trip(BlockFormat::Mxfp4, &given.map(|x| -x)), expected.map(|x| -x));
+}
+
+/// Scales at both ends of the range of e8m0, in every kernel.
+#[test]
+fn mxfp4_of_any_scale_multiplies() {
+    for exponent in [0, 1, 2, 127, 230, 255] {
+        let mut blocks = Vec::new();
+        for row in 0..16 {
+            blocks.push(exponent);
+            blocks.extend([0x72 + row; 16]);
+        }
+        let mut weights = vec![0.0; 16 * 32];
+        dequantize(Context::best(), BlockFormat::Mxfp4, &blocks, &mut weights).unwrap();
+        let x: Vec<f32> = (0..32).map(|index| (index % 5 * 30 + 7) as f32).collect();
+        let expected = linear_reference(&x, &weights, 32);
+        everywhere(|context| {
+            let packed = PackedWeights::new(context, BlockFormat::Mxfp4, &blocks, 16, 32).unwrap();
+            let mut activations = QuantizedActivations::new();
+            activations.quantize(context, &x, 1, 32).unwrap();
+            let mut out = [0.0; 16];
+            packed.linear(context, &activations, Epilogue::default(), &mut out).unwrap();
+            for (out, expected) in out.iter().zip(&expected) {
+                let near = (f64::from(*out) - expected).abs() <= 1e-5 * expected.abs();
+                assert!(near || (exponent == 255 && out.is_nan()), "{exponent}: {out} {expected}");
+            }
+        });
     }
 }
 
@@ -185,6 +253,7 @@ fn amx_bf16_is_more_accurate_than_int8_activations() {
         (BlockFormat::Q4K, 64, 3, 47),
         (BlockFormat::Q5K, 50, 2, 33),
         (BlockFormat::Q6K, 63, 3, 40),
+        (BlockFormat::Mxfp4, 57, 7, 45),
     ] {
         let inputs = blocks * format.block_values();
         let x = numbers.vector(rows * inputs);

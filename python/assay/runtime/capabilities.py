@@ -85,7 +85,9 @@ _CPU: Final = Capabilities(
     preferred_activation_dtype=float32,
     gathers_stored_dtype=False,
     kernels_check_overlap=True,
-    weight_formats=("f32", "f16", "bf16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k"),
+    weight_formats=(
+        *("f32", "f16", "bf16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k", "mxfp4"),
+    ),
     packs_weights_on_device=False,
     kv_formats=("f32", "f16", "bf16", "fp8", "int8"),
     attention_head_dims=None,

@@ -125,7 +125,7 @@ def test_stacks_of_quantized_experts_are_split(tmp_path: Path) -> None:
 
 @cpu_only
 def test_experts_of_gpt_oss_in_mxfp4(tmp_path: Path) -> None:
-    """Blocks of the `gguf` package, whose values Q8_0 holds exactly."""
+    """Blocks of the `gguf` package stay as they are: products by the values that it reads from them."""
     source, path = fixture("gpt_oss"), tmp_path / "model.gguf"
     write(path, source, formats={"_exps.weight": gguf.GGMLQuantizationType.MXFP4})
     model = open_model(path)
@@ -135,7 +135,7 @@ def test_experts_of_gpt_oss_in_mxfp4(tmp_path: Path) -> None:
     values = gguf.dequantize(blocks, gguf.GGMLQuantizationType.MXFP4)
     assert np.array_equal(tensor_values(tensor), values)
     with Engine.load(model, kv_format=EXACT_CACHE) as engine:
-        assert "mxfp4 computed as q8_0, which is exact" in engine.describe()["notes"]
+        assert not [note for note in engine.describe()["notes"] if "mxfp4" in note]
         got = engine.logits(TOKENS)
     error = np.linalg.norm(got - logits(source)) / np.linalg.norm(logits(source))
     assert 0 < error < 0.5

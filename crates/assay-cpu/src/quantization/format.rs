@@ -2,6 +2,7 @@
 
 use super::block::Block;
 use super::legacy_quants::{Q4_0, Q4_1, Q8_0};
+use super::mxfp4::Mxfp4;
 use super::q4_k::{Q4K, Q5K};
 use super::q6_k::Q6K;
 use crate::context::Context;
@@ -25,17 +26,20 @@ pub enum BlockFormat {
     Q5K,
     /// 6-bit codes; an 8-bit scale per 16 in superblocks of 256.
     Q6K,
+    /// 4-bit floats, a power of two per 32.
+    Mxfp4,
 }
 
 impl BlockFormat {
     /// All formats.
-    pub const ALL: [BlockFormat; 6] = [
+    pub const ALL: [BlockFormat; 7] = [
         BlockFormat::Q8_0,
         BlockFormat::Q4_0,
         BlockFormat::Q4_1,
         BlockFormat::Q4K,
         BlockFormat::Q5K,
         BlockFormat::Q6K,
+        BlockFormat::Mxfp4,
     ];
 
     /// The block format that an element format is, if the CPU has kernels for it.
@@ -52,6 +56,7 @@ impl BlockFormat {
             BlockFormat::Q4K => Q4K::FORMAT,
             BlockFormat::Q5K => Q5K::FORMAT,
             BlockFormat::Q6K => Q6K::FORMAT,
+            BlockFormat::Mxfp4 => Mxfp4::FORMAT,
         }
     }
 
@@ -104,6 +109,7 @@ pub fn quantize(
         BlockFormat::Q4K => quantize_all::<Q4K>(context, values, out),
         BlockFormat::Q5K => quantize_all::<Q5K>(context, values, out),
         BlockFormat::Q6K => quantize_all::<Q6K>(context, values, out),
+        BlockFormat::Mxfp4 => quantize_all::<Mxfp4>(context, values, out),
     }
     Ok(())
 }
@@ -125,6 +131,7 @@ pub fn dequantize(
         BlockFormat::Q4K => dequantize_all::<Q4K>(context, blocks, out),
         BlockFormat::Q5K => dequantize_all::<Q5K>(context, blocks, out),
         BlockFormat::Q6K => dequantize_all::<Q6K>(context, blocks, out),
+        BlockFormat::Mxfp4 => dequantize_all::<Mxfp4>(context, blocks, out),
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ fn store_nibbles(bytes: &mut [u8], code: impl Fn(usize) -> f32) {
     }
 }
 
-fn each_nibble(bytes: &[u8], mut take: impl FnMut(usize, u8)) {
+pub(super) fn each_nibble(bytes: &[u8], mut take: impl FnMut(usize, u8)) {
     for (index, byte) in bytes.iter().enumerate() {
         take(index, byte & 15);
         take(index + 16, byte >> 4);

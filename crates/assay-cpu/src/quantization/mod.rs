@@ -6,6 +6,7 @@ mod amx_panels;
 mod block;
 mod format;
 mod legacy_quants;
+mod mxfp4;
 mod packed_view;
 mod packed_weights;
 mod packing;

@@ -4,7 +4,7 @@ use super::amx_panels::AmxPanels;
 use super::block::Block;
 use super::format::BlockFormat;
 use super::packing::{OPERATION, for_panel, packed_bytes, unpack_row};
-use super::panels::{Panel, Q4KPanel, Q5KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
+use super::panels::{Mxfp4Panel, Panel, Q4KPanel, Q5KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
 use super::quantized_activations::{Group, QuantizedActivations};
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::format::BlockFormat;
-use super::panels::{Panel, Q4KPanel, Q5KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
+use super::panels::{Mxfp4Panel, Panel, Q4KPanel, Q5KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
 use super::q6_k::Q6K;
 use crate::context::Context;
 use crate::error::{Result, check_length};
@@ -37,6 +37,10 @@ macro_rules! for_panel {
             }
             BlockFormat::Q6K => {
                 type $panel = Q6KPanel;
+                $body
+            }
+            BlockFormat::Mxfp4 => {
+                type $panel = Mxfp4Panel;
                 $body
             }
         }

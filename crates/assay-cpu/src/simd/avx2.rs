@@ -223,6 +223,11 @@ impl Vector for Avx2 {
         self.mask(moved, 15)
     }
     #[inline(always)]
+    fn look_up(self, table: &[u8; 16], indices: Self::B) -> Self::B {
+        let table = with_avx2!(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())));
+        twice!(_mm256_shuffle_epi8, [table, table], indices)
+    }
+    #[inline(always)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
         let [a, b] = high;
         let moved = with_avx2!(match N {

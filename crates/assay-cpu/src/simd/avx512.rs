@@ -152,6 +152,13 @@ impl Vector for Avx512 {
         with_avx512!(_mm512_and_si512(_mm512_srli_epi16::<4>(value), _mm512_set1_epi8(15)))
     }
     #[inline(always)]
+    fn look_up(self, table: &[u8; 16], indices: Self::B) -> Self::B {
+        with_avx512!({
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+            _mm512_shuffle_epi8(table, indices)
+        })
+    }
+    #[inline(always)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
         with_avx512!({
             let moved = match N {

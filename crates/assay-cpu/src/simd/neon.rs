@@ -292,6 +292,11 @@ impl<const DOT: bool> Vector for Neon<DOT> {
         ])
     }
     #[inline(always)]
+    fn look_up(self, table: &[u8; 16], indices: Self::B) -> Self::B {
+        let table = with_neon!(vld1q_u8(table.as_ptr()));
+        each!(vqtbl1q_u8, [table; 4], indices)
+    }
+    #[inline(always)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
         let moved = with_neon!({
             let shift = vdupq_n_s8(4 - 2 * N as i8);

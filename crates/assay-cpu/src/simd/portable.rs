@@ -168,6 +168,10 @@ impl Vector for Portable {
         bytes(value, |byte| byte >> 4)
     }
     #[inline(never)]
+    fn look_up(self, table: &[u8; 16], indices: Self::B) -> Self::B {
+        bytes(indices, |index| table[usize::from(index & 15)])
+    }
+    #[inline(never)]
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B {
         let mut out = low;
         for index in 0..64 {

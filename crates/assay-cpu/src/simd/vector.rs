@@ -76,6 +76,8 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     fn low_nibbles(self, value: Self::B) -> Self::B;
     /// The high four bits of each byte.
     fn high_nibbles(self, value: Self::B) -> Self::B;
+    /// The byte of a table at each index, which is below 16.
+    fn look_up(self, table: &[u8; 16], indices: Self::B) -> Self::B;
     /// Bits 2n and 2n+1 of each byte of `high`, set as bits 4 and 5 above the nibbles of `low`.
     fn with_two_bits<const N: u32>(self, low: Self::B, high: Self::B) -> Self::B;
     /// Accumulates per lane the dot product of four weights below 128 with four activations.

@@ -73,7 +73,7 @@ def _experts(config: Config, base: str) -> Experts:
 
 
 ARCHITECTURE = Architecture(
-    models="gpt-oss 20B, 120B (MXFP4: as stored on GPUs, as Q8_0, which is exact, on CPUs)",
+    models="gpt-oss 20B, 120B (MXFP4 as stored)",
     schema=llama_schema(
         "head_dim",
         "sliding_window",

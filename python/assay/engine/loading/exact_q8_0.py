@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import BLOCK_FORMATS
-from assay.engine.loading.dequantize import FP4_VALUES, IQ4_VALUES, fifth_bits, nibbles
+from assay.engine.loading.dequantize import IQ4_VALUES, fifth_bits, nibbles
 from assay.lazy_import import np
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int8]
 
 FORMAT: Final = "q8_0"
-
-_LEAST_EXPONENT, _MOST_EXPONENT = -24, 15
-"""Powers of two that a 16-bit float holds."""
 
 
 def as_q8_0(data: Any, format: str) -> Bytes:
@@ -36,25 +33,6 @@ def as_q8_0(data: Any, format: str) -> Bytes:
     # The scale is the first two bytes in all of them.
     out[:, :2] = blocks[:, :2]
     out[:, 2:] = _INTEGERS[format](blocks).view(np.uint8)
-    return out.reshape(-1)
-
-
-def mxfp4_as_q8_0(data: Bytes) -> Bytes | None:
-    """Blocks of MXFP4 as blocks of Q8_0; None where a scale is no number of 16 bits.
-
-    Twice the values of e2m1 are integers up to 12, whose scale is half a power of two.
-    """
-    blocks = data.reshape(-1, BLOCK_FORMATS["mxfp4"].bytes)
-    integers = np.array(FP4_VALUES, np.int8)[nibbles(blocks[:, 1:])]
-    is_zero = ~integers.any(axis=1)
-    exponents = blocks[:, 0].astype(np.int32) - 128
-    fits = (exponents >= _LEAST_EXPONENT) & (exponents <= _MOST_EXPONENT)
-    if not (fits | is_zero).all():
-        return None
-    scales = np.ldexp(np.float32(1), np.where(is_zero, 0, exponents)).astype("<f2")
-    out = np.empty((len(blocks), BLOCK_FORMATS[FORMAT].bytes), np.uint8)
-    out[:, :2] = scales.view(np.uint8).reshape(-1, 2)
-    out[:, 2:] = integers.view(np.uint8)
     return out.reshape(-1)
 
 

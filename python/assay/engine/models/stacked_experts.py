@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from assay.engine.architectures.decoder import MXFP4_BLOCK, StackedLinear
 from assay.engine.loading import Tensor
-from assay.engine.loading.exact_q8_0 import mxfp4_as_q8_0
 from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
 from assay.engine.loading.tensor_values import tensor_values
 from assay.lazy_import import np
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     Scalar = TypeVar("Scalar", np.float32, np.uint8)
 
 PACKED_FORMAT = "mxfp4"
-EXACT_FORMAT = "bf16"
-"""A dense format that holds every MXFP4 value: four bits times a power of two."""
 
 
 def mxfp4_values(
@@ -39,8 +36,15 @@ def mxfp4_values(
 def stacked_blocks(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.uint8]:
     """The packed matrices of all experts as rows of GGML's MXFP4 blocks; gates before ups.
 
-    A block is its scale and 16 bytes; GGML keeps values j and j + 16 in a byte, the file adjacent ones.
+    GGUF files have such blocks: a scale and 16 bytes, with values j and j + 16 in a byte. Those of
+    Hugging Face have adjacent values in a byte, and scales apart.
     """
+    if linear.parts:
+        parts = [
+            np.frombuffer(tensors[f"{part}.weight"].bytes, np.uint8).reshape(linear.experts, -1)
+            for part in linear.parts
+        ]
+        return np.concatenate(parts, axis=1).reshape(linear.experts * linear.outputs, -1)
     blocks, scales = _stored(linear, tensors)
     codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*scales.shape, MXFP4_BLOCK)
     half = MXFP4_BLOCK // 2
@@ -49,19 +53,6 @@ def stacked_blocks(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.
     packed[..., 1:] = codes[..., :half] | codes[..., half:] << 4
     rows = _gates_first(linear, packed)
     return np.ascontiguousarray(rows.reshape(linear.experts * linear.outputs, -1))
-
-
-def stacked_as_q8_0(
-    linear: StackedLinear, tensors: Mapping[str, Tensor]
-) -> npt.NDArray[np.uint8] | None:
-    """Matrices in MXFP4 as rows of Q8_0, which holds the same values; None where it does not."""
-    if not linear.parts:
-        return mxfp4_as_q8_0(stacked_blocks(linear, tensors))
-    parts = [
-        np.frombuffer(tensors[f"{part}.weight"].bytes, np.uint8).reshape(linear.experts, -1)
-        for part in linear.parts
-    ]
-    return mxfp4_as_q8_0(np.concatenate(parts, axis=1))
 
 
 def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
@@ -82,7 +73,7 @@ def stored_format(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> str:
     if linear.parts:
         formats = {tensors[f"{part}.weight"].format for part in linear.parts}
         return formats.pop() if len(formats) == 1 else ", ".join(sorted(formats))
-    return "mxfp4" if linear.packed else tensors[linear.name].format
+    return PACKED_FORMAT if linear.packed else tensors[linear.name].format
 
 
 def stacked_bias(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:

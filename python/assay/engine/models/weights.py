@@ -11,9 +11,7 @@ from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import ModelFiles, Tensor, dequantize, exact_q8_0
 from assay.engine.loading.tensor_values import DENSE, tensor_values
 from assay.engine.models.stacked_experts import (
-    EXACT_FORMAT,
     PACKED_FORMAT,
-    stacked_as_q8_0,
     stacked_bias,
     stacked_blocks,
     stacked_values,
@@ -174,34 +172,21 @@ class WeightSource:
         bias = transfer.store(
             "weights", self.device, stacked_bias(linear, tensors), activation_type(self.device)
         )
-        if linear.packed and self.format is None and self._reads(PACKED_FORMAT):
+        stored = stored_format(linear, tensors)
+        if stored == PACKED_FORMAT and self.format is None:
+            # Every device has kernels for it.
             shape = (linear.experts * linear.outputs, linear.inputs)
             weights = ops.pack(stacked_blocks(linear, tensors), PACKED_FORMAT, shape, self.device)
             self.nbytes += weights.nbytes
             return weights, bias
-        stored = stored_format(linear, tensors)
-        on_gpu = self.device.capabilities.packs_weights_on_device
-        if stored == PACKED_FORMAT and self.format is None and not on_gpu:
-            exact = stacked_as_q8_0(linear, tensors)
-            if exact is not None:
-                self._note(f"{stored} computed as {exact_q8_0.FORMAT}, which is exact")
-                shape = (linear.experts * linear.outputs, linear.inputs)
-                weights = ops.pack([exact], exact_q8_0.FORMAT, shape, self.device)
-                self.nbytes += weights.nbytes
-                return weights, bias
-        substitute = EXACT_FORMAT if stored == "mxfp4" else MIXED_FORMAT
-        format = self.format or (stored if stored in DENSE else substitute)
-        if on_gpu and format not in QUANTIZED_ON_GPU:
+        format = self.format or (stored if stored in DENSE else MIXED_FORMAT)
+        if self.device.capabilities.packs_weights_on_device and format not in QUANTIZED_ON_GPU:
             format = GPU_DENSE
         if stored not in DENSE:
             self._note(f"{stored} computed as {format}")
         weights = pack_values(stacked_values(linear, tensors), format, self.device)
         self.nbytes += weights.nbytes
         return weights, bias
-
-    def _reads(self, format: str) -> bool:
-        """Whether kernels of the device read a packed format as it is stored."""
-        return format in self.device.capabilities.weight_formats
 
     def table(self, name: str) -> ops.Weights:
         """A matrix that is gathered by row; the same name gives the same matrix."""

@@ -6,8 +6,10 @@
 
 mod k_quants;
 mod legacy_quants;
+mod mxfp4;
 mod panel;
 
 pub(super) use k_quants::{Q4KPanel, Q5KPanel, Q6KPanel};
 pub(super) use legacy_quants::{Q8Panel, Q40Panel, Q41Panel};
+pub(super) use mxfp4::Mxfp4Panel;
 pub(super) use panel::{CODE_BYTES, Panel, UnpackedGroup};
