@@ -147,12 +147,12 @@ def chosen_device(given: str | None) -> str:
     """The given device, else the first GPU, with a note, else `cpu`."""
     if given is not None:
         return given
-    from assay.runtime import cuda
+    from assay.engine.core.notes import default_device
 
-    if names := cuda.names():
-        show_note(f"computing on {names[0]}; --device cpu computes on the CPU")
-        return names[0]
-    return "cpu"
+    name, note = default_device()
+    if note:
+        show_note(note)
+    return name
 
 
 def knobs(given: Sequence[str] | None, threads: int | None = None) -> dict[str, Any]:

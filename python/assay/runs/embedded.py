@@ -1,4 +1,4 @@
-"""What `assay run` tunes where nothing is named: a small model on Assay's own CPU engine."""
+"""What `assay run` tunes where nothing is named: a small model on Assay's own engine."""
 
 from __future__ import annotations
 

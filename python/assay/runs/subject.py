@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay.engine.core.notes import idle_gpu_note, model_notes
+from assay.engine.core.notes import default_device, model_notes
 from assay.engine.loading.user_knobs import knob_texts, read_knobs
 from assay.errors import InputError, unknown_name
 from assay.improve.engines.opening import open_engine
@@ -167,9 +167,12 @@ def _own(asked: SubjectOptions, progress: Progress, planned: Workload | None) ->
             progress.note(note)
     start = asked.start or ("plain" if is_embedded and not given else "defaults")
     settings = {**(PLAIN if start == "plain" else {}), **given}
-    if asked.device is None and (note := idle_gpu_note()):
-        progress.note(note)
-    with AssayEngine.load(source, asked.device or "cpu", **settings) as engine:
+    device = asked.device
+    if device is None:
+        device, note = default_device()
+        if note:
+            progress.note(note)
+    with AssayEngine.load(source, device, **settings) as engine:
         for note in model_notes(engine):
             progress.note(note)
         progress.result(_introduction(engine, source, start, settings))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from assay.engine.core.encoder import Encoder
     from assay.engine.core.engine import Engine
 
 
-def idle_gpu_note() -> str:
-    """That a GPU is idle while the CPU computes, as nobody named a device; empty without one."""
+class DefaultDevice(NamedTuple):
+    """Where models compute if nobody names a device, and what the user should know of it."""
+
+    name: str
+    note: str
+
+
+def default_device() -> DefaultDevice:
+    """The first GPU, which a note says, else the CPU."""
     from assay.runtime import cuda
 
-    names = cuda.names()
-    return f"computing on cpu; --device {names[0]} computes on the GPU" if names else ""
+    if names := cuda.names():
+        return DefaultDevice(names[0], f"computing on {names[0]}; --device cpu computes on the CPU")
+    return DefaultDevice("cpu", "")
 
 
 def model_notes(engine: Engine | Encoder) -> list[str]:

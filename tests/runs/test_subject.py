@@ -1,0 +1,57 @@
+"""Where a run computes."""
+
+from typing import Any
+
+import pytest
+
+from assay.engine import Engine
+from assay.improve.loop.progress import Silent
+from assay.runs.subject import SubjectOptions, opened
+
+
+class _Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class _LoadedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("gpus", "given", "device", "notes"),
+    [
+        (
+            ("cuda:0", "cuda:1"),
+            None,
+            "cuda:0",
+            ["computing on cuda:0; --device cpu computes on the CPU"],
+        ),
+        ((), None, "cpu", []),
+        (("cuda:0",), "cpu", "cpu", []),
+        (("cuda:0",), "auto", "auto", []),
+    ],
+)
+def test_a_run_computes_on_the_gpu_unless_told_otherwise(
+    gpus: tuple[str, ...],
+    given: str | None,
+    device: str,
+    notes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def load(source: str, place: str, **_: Any) -> None:
+        asked.append(place)
+        raise _LoadedError
+
+    monkeypatch.setattr("assay.runtime.cuda.names", lambda: gpus)
+    monkeypatch.setattr(Engine, "load", staticmethod(load))
+    progress = _Notes()
+    options = SubjectOptions(engine="assay", model="synthetic", device=given, budget_s=60.0)
+    with pytest.raises(_LoadedError), opened(options, progress):
+        pass
+    assert (asked, progress.notes) == ([device], notes)
