@@ -88,9 +88,14 @@ array_share = scope.declare(
     reference=_SRAM,
     boundary="primitive",
 )
+cache_bits = scope.declare(
+    "cache.bits, n_bit: data bits of a die's second-level cache",
+    equals=gpu_rates.cache_capacity * _GPU / dies * _BITS,
+    reference=_PARTS,
+)
 cache_area = scope.declare(
     "cache.area, A_L2 [m^2 as mm^2]: area of a die's second-level cache",
-    equals=gpu_rates.cache_capacity * _GPU / dies * _BITS * bit_cell / array_share,
+    equals=cache_bits * bit_cell / array_share,
     reference=_SRAM,
     target=True,
 )

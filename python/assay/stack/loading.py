@@ -21,6 +21,7 @@ SCOPE_MODULES = (
     "assay.stack.arithmetic",
     "assay.stack.manufacturing",
     "assay.stack.floorplan",
+    "assay.stack.geometry",
     "assay.stack.timing",
     "assay.stack.delivery",
     "assay.stack.interconnect",
@@ -47,7 +48,10 @@ SCOPE_MODULES = (
     "assay.stack.lithography",
     "assay.stack.scaling",
     "assay.stack.nuclear",
+    "assay.stack.sram",
+    "assay.stack.fab",
     "assay.stack.precision",
+    "assay.stack.updates",
     "assay.stack.links",
 )
 """Modules that each hold one `scope`; a scope refers only to itself and to earlier ones."""

@@ -9,6 +9,7 @@ has the area of the stack. Board, heat sink and transport are not counted.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from assay.model import POSITIVE, Expression, Variable, cited
 from assay.stack import hbm
@@ -43,7 +44,16 @@ abatement = scope.declare(
 _progress = (abatement - _ABATEMENT_LOW) / (_ABATEMENT_HIGH - _ABATEMENT_LOW)
 
 
-def _per_area(process: str, mark: str, what: str, grid: Expression) -> Variable:
+class PerArea(NamedTuple):
+    """Electricity, gases, materials and all emissions by area of one kind of wafer."""
+
+    energy: Variable
+    gas: Variable
+    materials: Variable
+    emissions: Variable
+
+
+def _per_area(process: str, mark: str, what: str, grid: Expression) -> PerArea:
     """Declare what a square centimeter of one kind of wafer emits."""
     energy = scope.declare(
         f"footprint.{process}.energy, EPA_{mark} [J/m^2 as kWh/cm^2]: electricity by area of {what}",
@@ -72,21 +82,22 @@ def _per_area(process: str, mark: str, what: str, grid: Expression) -> Variable:
         equals=low + _progress * (high - low),
         reference=_TABLE,
     )
-    return scope.declare(
+    emissions = scope.declare(
         f"footprint.{process}.per_area, CPA_{mark} [kg/m^2 as kg/cm^2]: emissions by area of {what}",
         equals=grid * energy + gas + materials,
         reference=_AREA,
     )
+    return PerArea(energy, gas, materials, emissions)
 
 
-logic_per_area = _per_area("logic", "l", "logic wafers", intensity)
-memory_per_area = _per_area("memory", "m", "memory wafers", memory_intensity)
-interposer_per_area = _per_area("interposer", "i", "interposer wafers", intensity)
+logic = _per_area("logic", "l", "logic wafers", intensity)
+memory_per_area = _per_area("memory", "m", "memory wafers", memory_intensity).emissions
+interposer_per_area = _per_area("interposer", "i", "interposer wafers", intensity).emissions
 
 _wafer_area = math.pi * diameter**2 / 4
 wafer = scope.declare(
     "footprint.wafer, m_w [kg]: emissions of a logic wafer",
-    equals=logic_per_area * _wafer_area,
+    equals=logic.emissions * _wafer_area,
     reference=_WAFER,
     target=True,
 )
