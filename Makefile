@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ fuzz: setup ## give damaged model files, adapters, schemas and tool definitions 
 
 properties: setup ## draw 20,000 scenarios and check every invariant of the answers; goes on where it was stopped
 	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)
+
+fleet: setup ## simulate 10,000 promotions of a change that does nothing over a fleet
+	PYTHONPATH=tests/improve/fleet $(BIN)/python tests/improve/fleet/simulate_promotions.py
 
 fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)
 	for target in gguf kineto safetensors weights; do \

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from assay.cli import options, sampling, styles
 from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, facts, wrapped
+from assay.cli.run_fleet import FleetRequest, promoted, refuse_fleet_options
 from assay.cli.run_progress import run_progress
 from assay.errors import InputError
 
@@ -184,6 +185,38 @@ def run_command(
             "Which flags the server has: llama.cpp, assay, vllm, or a YAML file.",
         ),
     ] = None,
+    replicas: Annotated[
+        str | None,
+        option(
+            "--replicas URL,URL,...",
+            "Promote a change over these replicas in stages: a drawn group gets it, another is started "
+            "anew without it. With --restart, and --promote or --change.",
+        ),
+    ] = None,
+    promote: Annotated[
+        str | None,
+        option("--promote RUN", "Promote the settings that this run of one engine kept."),
+    ] = None,
+    change: Annotated[
+        EmptyList,
+        option("--change NAME=VALUE", "Promote this change of the replicas. May be repeated."),
+    ] = None,
+    max_out: Annotated[
+        int | None,
+        option(
+            "--max-out N",
+            "Replicas that may be out at once: a quarter of them if not given, fewer where the SLO "
+            "does not bear it.",
+        ),
+    ] = None,
+    node_python: Annotated[
+        str | None,
+        option(
+            "--node-python COMMAND",
+            "A Python with Assay on the node of a replica, such as 'ssh {host} python3'. This one if "
+            "not given.",
+        ),
+    ] = None,
     only: Annotated[
         EmptyList, option("--only LEVER", "Try this lever only. May be repeated.")
     ] = None,
@@ -250,7 +283,8 @@ def run_command(
     Measures the engine under a workload, predicts what it should take, itemizes the difference,
     and tries what should help in paired experiments. What is proven is kept, everything else is
     undone; the report says why, and assay verify-report re-derives its every figure. Without
-    options: SmolLM2-135M on this machine's CPU, from a plain configuration.
+    options: SmolLM2-135M on this machine's CPU, from a plain configuration. With --replicas, a
+    change is promoted over a fleet in stages, or every replica is left as it was.
 
     Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved or nothing to gain,
     2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
@@ -261,6 +295,15 @@ def run_command(
     if workload is not None and load is not None:
         raise InputError("expected --workload or --load, got both")
     seconds = parse_duration("--budget", budget)
+    if replicas is None:
+        refuse_fleet_options(promote, change, max_out, node_python)
+    else:
+        asked = FleetRequest(
+            *(replicas, engine, restart, promote, change, adapter, node_python, max_out),
+            *(workload or load, slo, metric, concurrency, rate, input_tokens, output_tokens),
+            *(seconds, seed),
+        )
+        return promoted(asked, as_json)
     with run_progress(seconds) as progress:
         outcome = optimize(
             engine,

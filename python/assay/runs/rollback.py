@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import AssayError, InputError
+from assay.improve.fleet.node import Node, python_words
 from assay.improve.journal import active, journal as journals, run_folder
 from assay.improve.journal.journaled_engine import RollbackError
 from assay.improve.journal.recovery import recover
-from assay.improve.journal.run_folder import configuration_hash
+from assay.improve.journal.run_folder import RunFolder, configuration_hash
+from assay.openai_api.address import ServerAddress
 from assay.runs.abandoned import end_abandoned
+
+ROLLBACK_S: Final = 1800.0
+"""How long a node may take to stop its server and start it with the former settings."""
+AGENT_LOG: Final = "rollback.log"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ def roll_back(run: str, note: Progress = silent, progress: Progress = silent) ->
             f"run {folder.id} is under way: expected one that has ended",
             "interrupt it with Ctrl-C, and it restores the configuration itself",
         )
+    if replicas := journals.read(folder.path).of("replica"):
+        return _roll_back_fleet(folder, [record.data for record in replicas], progress)
     done = recover(folder, "assay rollback", "asked for", to_start=True, progress=progress)
     intact = journals.read(folder.path).is_intact
     problem: AssayError | None = None
@@ -59,4 +68,37 @@ def roll_back(run: str, note: Progress = silent, progress: Progress = silent) ->
         problems=list(done.problems),
         problem=problem,
         notes=() if problem else done.problems,
+    )
+
+
+def _roll_back_fleet(
+    folder: RunFolder, replicas: Sequence[Mapping[str, Any]], progress: Progress
+) -> Rollback:
+    """Undo a promotion on every node, one after another, by the nodes' own journals."""
+    problems, actions = [], []
+    for number, replica in enumerate(replicas):
+        name = str(replica["url"])
+        progress(f"going back: {name}")
+        host = ServerAddress(name, "replica").host
+        node = Node(name, python_words(replica["python"], host, number), folder.path / AGENT_LOG)
+        try:
+            done = node.ask("rollback", ROLLBACK_S, run=replica["run"])
+            actions.append(str(done["action"]))
+            problems += [f"{name}: {problem}" for problem in done["problems"]]
+        except AssayError as error:
+            problems.append(error.message)
+        finally:
+            node.end()
+            node.wait(ROLLBACK_S)
+    settings = dict(replicas[0]["settings"])
+    statement = f"{folder.id}: {len(actions)} of {len(replicas)} replicas as before the promotion"
+    return Rollback(
+        run=folder.id,
+        action="restarted" if "restarted" in actions else (actions or ["stopped"])[0],
+        statement=statement,
+        settings=settings,
+        hash=configuration_hash(settings),
+        journal_intact=journals.read(folder.path).is_intact,
+        problems=problems,
+        problem=RollbackError(f"{statement}: {problems[0]}") if problems else None,
     )

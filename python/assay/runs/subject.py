@@ -216,6 +216,11 @@ def _workload(
     return _fitting(parse_workload(name, **options), engine, progress)
 
 
+def workload_for(asked: SubjectOptions, progress: Progress, *, gpu: bool) -> Workload:
+    """The workload of servers that are not opened here."""
+    return _workload(asked, None, progress, gpu=gpu)
+
+
 def _cpu_scale(budget_s: float) -> float:
     """Short requests for a short budget: blocks are whole requests, and a verdict needs many."""
     return SHORT_SCALE if budget_s <= SHORT_BUDGET_S else 1.0

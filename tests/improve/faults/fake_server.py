@@ -4,7 +4,7 @@
 configuration to FOLDER/configuration.json when it serves. FOLDER/faults.json makes it misbehave:
 `{"threads": {"4": "crash"}}` is what happens in a server that was started with four threads.
 Faults: crash (at start), oom (at start, says so), hang-start, slow-start, crash-later, hang-later,
-wrong (answers other tokens).
+wrong (answers other tokens), lies (states one thread, whatever it has).
 """
 
 import argparse
@@ -39,7 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/models":
             self._send({"object": "list", "data": [{"id": "fake", "object": "model"}]})
         elif self.path == "/props":
-            self._send({"settings": self.settings})
+            lies = {"threads": 1} if self.fault == "lies" else {}
+            self._send({"settings": {**self.settings, **lies}})
         else:
             self.send_error(404)
 

@@ -1,0 +1,1 @@
+"""Staged promotion over the replicas of a fleet: stages, evidence, guards, and agents on the nodes."""

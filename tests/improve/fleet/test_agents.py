@@ -1,0 +1,147 @@
+"""Promotions over real servers and agents: what is proven stays, everything else is undone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from fleet_processes import CHANGED, START, promote, servers
+from injection import run_command, servers_of
+
+from assay.errors import InputError
+from assay.improve.engines import process
+from assay.improve.journal import journal
+from assay.improve.journal.run_folder import RunFolder
+from assay.load.workloads.workload import ServiceLevel
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr("assay.runs.fleet.LEAST_WINDOW_S", 0.3)
+
+
+def faults(folder: Path, port: int, **by_knob: dict[str, str]) -> None:
+    (folder / str(port) / "faults.json").write_text(json.dumps(by_knob))
+
+
+def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
+    with servers(tmp_path, 4) as fleet:
+        outcome = promote(fleet.options(budget_s=20.0), ServiceLevel(ttft_ms=5000.0))
+        assert (outcome.verdict, outcome.problem) == ("promoted", None), outcome.reason
+        assert fleet.settings() == [CHANGED] * 4
+        assert outcome.ratio is not None
+        assert outcome.ratio.lo > 1.2
+        assert outcome.out == 1
+        for run in outcome.replicas.values():
+            reading = journal.verify(Path(run))
+            kinds = [record.kind for record in reading.records]
+            # The inverse is on the node before the change is made.
+            for record in reading.of("intend"):
+                assert record.data["inverse"] in ({"threads": 1}, {"threads": 2})
+                assert "applied" in kinds[record.number :]
+            assert reading.last("finished") is not None
+        report = (outcome.run / "report.md").read_text()
+        assert "Promotion of threads 2: promoted" in report
+        assert journal.verify(outcome.run).is_finished
+        # Without the controller: each node by its own journal.
+        run_command(tmp_path, "rollback", Path(outcome.replicas[fleet.urls[0]]).name)
+        assert fleet.settings() == [START, CHANGED, CHANGED, CHANGED]
+        said = run_command(tmp_path, "rollback", outcome.run.name)
+        assert "4 of 4 replicas as before the promotion" in said
+        assert fleet.settings() == [START] * 4
+
+
+def test_a_change_that_does_nothing_is_undone(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        outcome = promote(fleet.options(changes=("batch=16",), budget_s=8.0))
+        assert outcome.verdict in ("undecided", "regressed")
+        assert fleet.settings() == [START] * 2
+
+
+def test_unreachable(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        gone = "http://127.0.0.1:9"
+        outcome = promote(fleet.options(urls=[*fleet.urls, gone]))
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 2
+        assert outcome.problem.message.startswith(f"{gone}: expected a server that answers")
+        assert outcome.verdict == "refused"
+        assert fleet.settings() == [START] * 2
+
+
+def test_unequal(tmp_path: Path) -> None:
+    with servers(tmp_path, 1) as first, servers(tmp_path, 1) as second:
+        # Somebody gave the second one other settings.
+        command = first.restart.replace("{port}", str(second.ports[0]))
+        identified = process.identify(servers_of(tmp_path / str(second.ports[0]))[0])
+        assert identified is not None
+        process.stop(identified)
+        other = subprocess.Popen(
+            command.replace("{settings}", "--batch 16").split(), start_new_session=True
+        )
+        assert process.wait_until(lambda: second.settings()[0] is not None, 60.0)
+        outcome = promote(first.options(urls=[*first.urls, *second.urls]))
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 2
+        assert f"{second.urls[0]}: batch: expected 8 as at {first.urls[0]}, got 16" == (
+            outcome.problem.message
+        )
+        assert first.settings() == [START]
+        other.kill()
+        other.wait()
+
+
+def test_failing_already(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        outcome = promote(fleet.options(), ServiceLevel(ttft_ms=0.001))
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 2
+        assert "expected 99.0% of requests within the SLO, got 0.0%" in outcome.problem.message
+        assert outcome.verdict == "refused"
+        assert fleet.settings() == [START] * 2
+
+
+def test_a_restart_that_never_answers(tmp_path: Path) -> None:
+    adapter = tmp_path / "impatient.yaml"
+    with servers(tmp_path, 2) as fleet:
+        original = Path(fleet.options().adapter or "").read_text()
+        adapter.write_text(original.replace("start_timeout_s: 60", "start_timeout_s: 5"))
+        for port in fleet.ports:
+            faults(tmp_path, port, threads={"2": "hang-start"})
+        outcome = promote(fleet.options(adapter=str(adapter)))
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 5
+        assert "server (timeout): not healthy 5 s after its start" in outcome.problem.message
+        assert any(outcome.problem.message.startswith(url) for url in fleet.urls)
+        assert fleet.settings() == [START] * 2
+
+
+def test_an_engine_that_lies(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        for port in fleet.ports:
+            faults(tmp_path, port, threads={"2": "lies"})
+        outcome = promote(fleet.options())
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 5
+        message = outcome.problem.message
+        assert "threads: expected 2 after the restart, the engine states 1" in message
+        assert fleet.settings() == [START] * 2
+        for run in outcome.replicas.values():
+            assert journal.verify(RunFolder(Path(run)).path).is_finished
+
+
+def test_bad_options(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        with pytest.raises(InputError, match="expected each address once"):
+            promote(fleet.options(urls=[fleet.urls[0]] * 2))
+        with pytest.raises(InputError, match=r"expected --promote RUN or --change .* got neither"):
+            promote(fleet.options(changes=()))
+        outcome = promote(fleet.options(changes=("thread=2",)))
+        assert outcome.problem is not None
+        assert "expected a knob thread, got none of that name" in outcome.problem.message
+        outcome = promote(fleet.options(changes=("threads=1",)))
+        assert outcome.problem is not None
+        assert "threads: expected another value than that of now, got 1" in outcome.problem.message

@@ -1,0 +1,152 @@
+"""Promotions over simulated replicas: rarely wrong, soon right, and never half of a fleet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+from simulate_promotions import outcomes
+from simulated_fleet import Noise, SimulatedFleet
+
+from assay.errors import AssayError, InputError
+from assay.improve.fleet.capacity import replicas_out
+from assay.improve.fleet.promotion import StagedPromotion
+from assay.improve.fleet.protocol import ReplicaFailedError, ReplicaRefusedError, Sample
+from assay.improve.fleet.settings import PromotionSettings, stages
+
+
+def promoted(fleet: SimulatedFleet, settings: PromotionSettings | None = None) -> StagedPromotion:
+    promotion = StagedPromotion(fleet, settings or PromotionSettings())
+    promotion.baseline()
+    return promotion
+
+
+@pytest.mark.parametrize(("replicas", "count"), [(8, 100), (4, 50), (2, 50)])
+def test_a_change_that_does_nothing_is_rarely_promoted(replicas: int, count: int) -> None:
+    verdicts = outcomes(count, 0.0, replicas)
+    # A binomial with 5 % stays below this in all but one of a thousand runs.
+    most = 0.05 * count + 3.1 * math.sqrt(0.05 * 0.95 * count)
+    assert verdicts["promoted"] <= most
+
+
+def test_windows_that_correlate_within_a_replica_are_no_evidence() -> None:
+    # All of the noise is from start to start: a unit of windows would promote most of these.
+    noise = Noise(start=0.05, window=0.001, rack=0.0, fleet=0.0, heavy=0.0)
+    assert outcomes(60, 0.0, 8, noise)["promoted"] <= 8
+
+
+def test_a_gain_is_promoted_and_a_loss_is_not() -> None:
+    assert outcomes(20, 0.05)["promoted"] >= 18
+    assert outcomes(20, -0.05)["promoted"] == 0
+
+
+def test_the_ratio_holds_the_gain() -> None:
+    result = promoted(SimulatedFleet("ratio", 8, 0.06)).run()
+    assert result.verdict == "promoted"
+    assert result.ratio is not None
+    assert result.ratio.lo < math.exp(0.06) < result.ratio.hi
+    assert result.replicas == 4
+
+
+def test_stages_grow_to_half_of_the_fleet() -> None:
+    assert stages(8) == [1, 2, 4]
+    with pytest.raises(InputError, match="expected two or more, got 1"):
+        stages(1)
+
+
+class OddFleet(SimulatedFleet):
+    """One replica is far slower with the change; the others gain."""
+
+    def _sample(self, number: int) -> Sample:
+        sample = super()._sample(number)
+        is_odd = number == 3 and self.changed[self.names[number]]
+        return replace(sample, value=sample.value * 0.5) if is_odd else sample
+
+
+def test_a_replica_that_does_far_worse_bars_the_promotion() -> None:
+    noise = Noise(0.0, 0.002, 0.002, 0.0, 0.0, 0.0, 0.0)
+    fleet = OddFleet("odd", 8, 0.3, noise)
+    result = promoted(fleet).run()
+    assert result.verdict == "regressed"
+    assert "replica-3 is" in result.reason
+    assert not any(fleet.changed.values())
+
+
+class SlowLater(SimulatedFleet):
+    """Fails the service levels with the change."""
+
+    def _sample(self, number: int) -> Sample:
+        sample = super()._sample(number)
+        held = 80 if self.changed[self.names[number]] else 100
+        return replace(sample, held=held)
+
+
+def test_a_change_that_misses_the_slo_goes_back() -> None:
+    fleet = SlowLater("slo", 8, 0.1)
+    result = promoted(fleet, PromotionSettings(has_slo=True)).run()
+    assert result.verdict == "regressed"
+    assert "80.0% of requests hold the SLO" in result.reason
+    assert not any(fleet.changed.values())
+
+
+def test_undecided_is_never_promoted_and_the_deadline_reverts() -> None:
+    fleet = SimulatedFleet("deadline", 8, 0.05)
+    promotion = StagedPromotion(fleet, PromotionSettings(), left_s=lambda: 0.0)
+    promotion.baseline()
+    result = promotion.run()
+    assert (result.verdict, result.rounds) == ("undecided", 0)
+    assert "the deadline came before proof" in result.reason
+    assert not any(fleet.changed.values())
+
+
+class FailingFleet(SimulatedFleet):
+    """The third start of replicas fails with one of them changed already."""
+
+    def start(self, changed: Mapping[str, bool]) -> None:
+        super().start(changed)
+        if self.restarts > 6:
+            raise ReplicaFailedError("replica-5: did not start")
+
+
+def test_a_replica_that_fails_takes_all_back() -> None:
+    fleet = FailingFleet("failing", 8, 0.05)
+    promotion = promoted(fleet)
+    with pytest.raises(AssayError, match="did not start") as raised:
+        promotion.run()
+    assert raised.value.exit_code == 5
+    assert not any(fleet.changed.values())
+
+
+class TiredFleet(SimulatedFleet):
+    """Holds its service levels up to a load."""
+
+    bears = 1.2
+
+    def measure(self, names: Collection[str], load: float = 1.0) -> dict[str, Sample]:
+        samples = super().measure(names, load)
+        held = 100 if load <= self.bears else 90
+        return {name: replace(sample, held=held) for name, sample in samples.items()}
+
+
+def test_as_many_are_out_as_the_slo_bears() -> None:
+    settings = PromotionSettings(has_slo=True)
+    loads: list[int] = []
+    fleet = TiredFleet("tired", 8)
+    # 8/7 = 1.14 is borne, 8/6 = 1.33 is not.
+    assert replicas_out(fleet, settings, 3, lambda out, samples: loads.append(out)) == 1
+    assert loads == [3, 2, 1]
+    fleet.bears = 1.1
+    with pytest.raises(ReplicaRefusedError, match=r"with one of 8 replicas out, got 90\.0%"):
+        replicas_out(fleet, settings, 3, lambda out, samples: None)
+
+
+def test_a_replica_that_fails_already_is_refused_by_name() -> None:
+    class Broken(SimulatedFleet):
+        def _sample(self, number: int) -> Sample:
+            sample = super()._sample(number)
+            return replace(sample, errors=3) if number == 5 else sample
+
+    with pytest.raises(ReplicaRefusedError, match=r"replica-5: .* got 3 of 100 that failed"):
+        promoted(Broken("broken"))
