@@ -11,7 +11,7 @@ from assay.model.language.quantity import parse_quantity
 
 QUESTIONS: list[dict[str, Any]] = [
     row
-    for name in ("questions.json", "further_questions.json")
+    for name in ("questions.json", "further_questions.json", "plain_questions.json")
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]
 COUNTED = ("GPU", "node", "replica", "request", "1", "%")

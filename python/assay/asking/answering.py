@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.answers import Answer
 from assay.asking import variables
-from assay.asking.cases import DEFAULTS, place_entries, with_node_as_gpus
+from assay.asking.adapting import adapted, with_sized_gpus
+from assay.asking.cases import DEFAULTS, place_entries
 from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
-from assay.asking.comparing import alternatives, best_accelerator, compare, driver, what_if
+from assay.asking.comparing import alternatives, best_accelerator, compare, what_if
 from assay.asking.intents.intent import Intent
-from assay.asking.intents.table import INTENTS, applies, by_name, has_cue
+from assay.asking.intents.table import INTENTS, has_cue
 from assay.asking.names import near, title
 from assay.asking.outcome import Outcome
 from assay.asking.reading import FILLER, Mention, Reading, read
+from assay.asking.recognizing import is_change, recognized, workload_of
 from assay.asking.text import LONGEST, MASKS
 from assay.asking.training import tokens_text
 from assay.asking.units import in_asked_unit
@@ -24,28 +26,11 @@ from assay.asking.unused import unused
 from assay.catalog import constants, entries
 from assay.errors import AssayError, InputError
 
-_TRAINS: Final = re.compile(
-    r"\b(?:pre[ -]?)?train(?:s|ed|ing|able)?\b|\bfine[ -]?tun|\bepochs?\b|\bmfu\b|\boptimizer\b|gradient"
-)
-_SERVES: Final = re.compile(
-    r"\bserv(?:e|es|ed|ing)\b|inference|\b(?:output|input|cached|generated) tokens?\b|\bdecod|\bgenerat|\bproduc"
-)
-_FEWEST_TRAINED: Final = 1e11
-"""Tokens from which a question that says no more means a training run."""
-_AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
-"""Intents to which a number of requests is of those at once."""
-_CHANGES: Final = re.compile(
-    r"what if|(?:what )?happens?|effect|impact|change[sd]?\b"
-    r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
-)
 _COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
 _PER_GPU: Final = (
     "throughput", "ttft", "tpot", "latency", "capacity", "duration", "training-throughput", "mfu",
 )  # fmt: skip
 """Intents whose figures compare only on the same number of GPUs."""
-_OF_A_GB: Final = 0.5
-_DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
-"""Intents whose words may be those of what changes."""
 _SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
 
 
@@ -148,8 +133,10 @@ def ask(question: str) -> AskAnswer:
         raise InputError(
             "the question is empty", 'such as: assay ask "does Llama 3.1 70B fit on one H200?"'
         )
-    workload = _workload(reading)
-    intent = _intent(reading, workload)
+    reading, intent, workload = recognized(reading)
+    sized = with_sized_gpus(reading, intent)
+    if sized is not reading:
+        reading, intent, workload = recognized(sized)
     if intent is None:
         return _variable(reading)
     if _SEVERAL.search(reading.rest):
@@ -160,11 +147,11 @@ def ask(question: str) -> AskAnswer:
         return _refused(
             reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
         )
-    reading = _adapted(reading, intent)
+    reading = adapted(reading, intent)
     if intent.name == "break-even":
         # Owning and renting are the two sides of it, not alternatives to ask for one by one.
         reading = reading.with_values({"finance": None})
-    slots, changes = alternatives(reading)[0], _is_change(reading)
+    slots, changes = alternatives(reading)[0], is_change(reading)
     left = unused(reading, intent, slots, changes)
     if left:
         named = {part.words for part in reading.mentions}
@@ -177,6 +164,7 @@ def ask(question: str) -> AskAnswer:
         outcome = in_asked_unit(_outcome(reading, intent, bool(slots), changes), reading)
     except AssayError as error:
         return _refused(reading, intent, [], error, workload)
+    outcome = replace(outcome, assumed=tuple(dict.fromkeys((*reading.said, *outcome.assumed))))
     notes = (*outcome.notes, *(_borrowed(outcome) if "model" in intent.slots else ()))
     return AskAnswer(reading, intent.name, outcome, notes=tuple(dict.fromkeys(notes)))
 
@@ -189,89 +177,6 @@ def _borrowed(outcome: Outcome) -> Iterator[str]:
             if group == "accelerators":
                 system = entries.read(group, name).facts.get("calibration")
                 yield from constants.find(str(system), accelerator=name).notes if system else ()
-
-
-def _adapted(reading: Reading, intent: Intent) -> Reading:
-    """The reading in the slots of an intent: a node as its GPUs, requests as those at once."""
-    if "model" in intent.slots and "node" not in intent.slots and intent.name != "cost":
-        reading = with_node_as_gpus(reading)
-    size, accelerator = reading.get("memory"), reading.get("accelerator")
-    if size is not None and accelerator is not None and _has_memory(accelerator, size):
-        # A 24 GB RTX 4090: the accelerator's own memory says nothing more.
-        reading = reading.with_values({"memory": None})
-    if (
-        intent.name in _AT_ONCE
-        and "concurrency" not in reading.slots
-        and "requests" in reading.slots
-    ):
-        reading = reading.with_values({"requests": None, "concurrency": reading.get("requests")})
-    return reading
-
-
-def _has_memory(accelerator: str, size: float) -> bool:
-    """Whether an accelerator is sold with so many GB of memory, as GB or GiB."""
-    own = entries.read("accelerators", accelerator).given.get("gpu.memory.capacity", 0.0)
-    return any(abs(own / unit - size) < _OF_A_GB for unit in (1e9, 2**30))
-
-
-def _workload(reading: Reading) -> str:
-    """Training where a word says so; of tokens alone, where they are as many as of a run."""
-    if _TRAINS.search(reading.rest) or "tuning" in reading.slots:
-        return "training"
-    trained = reading.get("tokens", 0) >= _FEWEST_TRAINED and not _SERVES.search(reading.rest)
-    return "training" if trained else "serving"
-
-
-def _intent(reading: Reading, workload: str) -> Intent | None:
-    """The first intent that applies; what compares or changes without a word for it is about cost."""
-    changes = _is_change(reading)
-    slots = reading.slots
-    chosen = next(
-        (
-            intent
-            for intent in INTENTS
-            # A driver's words, such as the price of electricity, are what changes, not what is asked.
-            if not (changes and intent.name in _DRIVEN)
-            and not (intent.name == "rent" and reading.values("finance") == ["buy"])
-            and applies(intent, reading, workload)
-        ),
-        None,
-    )
-    if chosen is None or chosen.name == "cost":
-        rented = slots & {"offer", "provider", "finance"} and reading.values("finance") in (
-            [],
-            ["rent"],
-        )
-        others = {"model", "tokens", "concurrency", "load"}
-        if (
-            rented
-            and "accelerator" in slots
-            and not (changes or slots & others or alternatives(reading)[0])
-        ):
-            # A GPU alone with a way to rent it: its rent.
-            return by_name("rent", workload)
-    if chosen is not None and chosen.name == "cost" and "requests" in slots:
-        return by_name("request-cost", workload)
-    if chosen is not None:
-        return chosen
-    if changes or "finance" in reading.slots or "offer" in reading.slots:
-        return by_name("train-cost" if workload == "training" else "cost", workload)
-    if alternatives(reading)[0]:
-        return by_name("training-throughput" if workload == "training" else "throughput", workload)
-    if workload == "training" and reading.slots >= {"tokens", "days"}:
-        return by_name("gpus", workload)
-    return None
-
-
-def _is_change(reading: Reading) -> bool:
-    """Whether a question asks what a change does."""
-    if "factor" in reading.slots:
-        return True
-    return (
-        driver(reading) is not None
-        and _CHANGES.search(reading.rest) is not None
-        and bool(reading.slots & {"load", "rent", "electricity_price", "gpu_price", "pue"})
-    )
 
 
 def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) -> Outcome:
@@ -333,7 +238,7 @@ def _variable(reading: Reading) -> AskAnswer:
 
 def _nearest_intent(reading: Reading) -> str:
     """The command of an intent whose words the question has, whatever else it lacks."""
-    workload = _workload(reading)
+    workload = workload_of(reading)
     for intent in INTENTS:
         if intent.workload in ("", workload) and intent.answer and has_cue(intent, reading.rest):
             return _filled(intent.nearest, reading, workload)

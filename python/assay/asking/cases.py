@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -31,6 +32,7 @@ DEFAULTS: Final = {
     "training": {"model": "llama-3.1-8b", "accelerator": "h100_sxm"},
 }
 """What the scenarios that questions start from have; said where a question leaves it open."""
+_GGUF: Final = re.compile(r"i?q\d")
 _VALUES: Final = {
     "prompt": "serving.prompt={} token",
     "output": "serving.output={} token",
@@ -282,7 +284,13 @@ def _with_formats(case: Case, reading: Reading) -> Case:
     case = case.given(serving__weight_bytes=size, serving__compute_bits=run.compute_bits)
     if case.value("architecture.experts"):
         case = case.given(serving__expert_bytes=size, serving__expert_bits=run.compute_bits)
-    return replace(case, assumed=(*case.assumed, run.note)) if run.note else case
+    if run.note:
+        case = replace(case, assumed=(*case.assumed, run.note))
+    if _GGUF.match(run.format):
+        # Who runs GGUF files has an engine that takes what it needs, not nine tenths at its start.
+        case = case.given(serving__memory_share=1)
+        case = replace(case, assumed=(*case.assumed, "all of the memory, as llama.cpp takes it"))
+    return case
 
 
 def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:

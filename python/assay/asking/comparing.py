@@ -50,6 +50,7 @@ _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
+_RENTED: Final = re.compile(r"^rent(?:al|s)?\b")
 _OPPOSED: Final = re.compile(r"\bvs\b|\bversus\b|\bor\b|\binstead\b|\bcompared?\b")
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
@@ -225,6 +226,9 @@ def driver(reading: Reading) -> tuple[str, str] | None:
             for slot, _, variable in _DRIVERS
             if slot not in reading.slots and _DRIVER_WORDS[slot].search(reading.rest)
         ]
+        if not named and any(_RENTED.search(part.words) for part in reading.mentions):
+            # The word was read as the way that GPUs are paid for.
+            return "rent", "econ.rent.price"
         if not named and "accelerator" in reading.slots and _PRICED.search(reading.text):
             return "gpu_price", "econ.gpu.price"
         return named[0] if len(named) == 1 else None

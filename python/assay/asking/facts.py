@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -12,18 +13,23 @@ from assay.asking.cases import (
     accelerator_of,
     assumptions,
     gpus_of,
+    model_of,
     offer_of,
     serving_case,
     training_case,
 )
-from assay.asking.commands import SERVING, TRAINING, Solve
+from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
-from assay.catalog import offers
+from assay.catalog import models, offers
 from assay.errors import InputError
 
 _FLEETS: Final = ("google", "meta", "microsoft", "aws")
-_HOUR: Final = 3600.0
+_RATES: Final = {
+    "fp8": "gpu.rate_fp8", "int8": "gpu.rate_int8", "nvfp4": "gpu.rate_fp4", "mxfp4": "gpu.rate_fp4",
+    "int4": "gpu.rate_int4",
+}  # fmt: skip
+"""Rates of formats, in those of 16 bits."""
 
 
 def _of(case: Case, target: str, *, intervals: bool = False) -> Outcome:
@@ -74,13 +80,46 @@ def power_limit(reading: Reading) -> Outcome:
 
 
 def peak(reading: Reading) -> Outcome:
-    """Peak rate of an accelerator in 16 bits."""
-    return _of_accelerator(reading, "gpu.peak_flops")
+    """Peak rate of an accelerator, dense: in 16 bits, or in a format of fewer."""
+    outcome = _of_accelerator(reading, "gpu.peak_flops")
+    name = reading.get("format")
+    if name in (None, "bf16", "f16"):
+        return outcome
+    if name not in _RATES:
+        raise InputError(f"the catalog has no rate of {name}", "fp8, int8, fp4 or 16 bits")
+    times = _of_accelerator(reading, _RATES[name]).result
+    if not times.value:
+        raise InputError(f"{accelerator_of(reading)} has no tensor cores of {name}")
+    whole = times.value * (outcome.result.value or math.nan)
+    text = f"{whole:,.4g} TFLOP/s in {name}: {times.value:g} times {outcome.result.text}"
+    commands = (outcome.result.command, times.command)
+    return replace(outcome, text=text, commands=commands, value=whole, unit="TFLOP/s")
 
 
-def layers(reading: Reading) -> Outcome:
-    """Layers of a model."""
-    return _of(serving_case(reading, fits=False), "architecture.layers")
+def link_bandwidth(reading: Reading) -> Outcome:
+    """Bandwidth of the links of a GPU to the others of its node."""
+    outcome = _of_accelerator(reading, "gpu.link.bandwidth")
+    both = 2 * (outcome.result.value or math.nan)
+    return replace(outcome, text=f"{outcome.text}; {both:,.4g} GB/s both ways")
+
+
+def of_model(variable: str) -> Callable[[Reading], Outcome]:
+    """The answer that is a variable of a model's architecture."""
+
+    def answer(reading: Reading) -> Outcome:
+        case = serving_case(reading, fits=False)
+        said = tuple(line for line in case.assumed if not line.startswith("accelerator"))
+        return _of(replace(case, assumed=said), variable)
+
+    return answer
+
+
+def model_context(reading: Reading) -> Outcome:
+    """The longest context that a model was made for."""
+    model = model_of(reading)
+    if models.find(model).context is None:
+        raise InputError(f"the catalog does not say the context of {model}")
+    return of_model("architecture.context")(reading)
 
 
 def _of_accelerator(reading: Reading, target: str) -> Outcome:
@@ -155,28 +194,3 @@ def parameters(reading: Reading) -> Outcome:
         "architecture.active_parameters" if "active" in reading.rest else "architecture.parameters"
     )
     return _of(serving_case(reading, fits=False), name)
-
-
-def break_even(reading: Reading) -> Outcome:
-    """The utilization at which an owned GPU costs as much as a rented one."""
-    case = serving_case(
-        reading.with_values(
-            {"finance": None, "load": None, "model": None, "rent": None, "provider": None}
-        )
-    )
-    price = reading.get("rent")
-    if price is None:
-        rented = replace(case.with_entries("finance/rented"), offer=offer_of(reading))
-        price = (rented.value(RENT) or math.nan) * _HOUR
-    power = (case.value("econ.gpu.power_rate") or 0.0) * _HOUR
-    if not price > power:
-        raise InputError(f"a rent of {price:.3g} USD/h is below the electricity of {power:.3g}")
-    command = Solve(
-        "econ.utilisation", f"econ.gpu.owned_rate={price - power:.6g} USD/(h*GPU)", case.preset,
-        case.includes, tuple(case.assign),
-    )  # fmt: skip
-    result = command.run()
-    assumed = [f"rent {price:.4g} USD/h, less electricity of {power:.3g}"]
-    assumed += [line for line in case.assumed if not line.startswith("model")]
-    text = f"break-even at {result.text} utilization of an owned {accelerator_of(reading)}"
-    return Outcome(text, result, assumed=tuple(assumed))

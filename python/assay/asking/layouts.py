@@ -35,6 +35,14 @@ def without_copies(case: Case) -> Case | None:
     return replace(case, assumed=(*case.assumed, note))
 
 
+def dividing_requests(case: Case) -> Case:
+    """The case without copies of the KV cache, where it holds more requests so."""
+    divided = without_copies(case)
+    if divided is None or not _is_possible(divided):
+        return case
+    return divided if requests_held(divided) > requests_held(case) else case
+
+
 def requests_held(case: Case) -> int:
     """Whole requests that the KV cache holds: each is in that of one attention replica."""
     held, replicas = case.values("serving.kv.max_concurrency", "serving.attention_replicas")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -19,9 +20,10 @@ from assay.asking.cases import (
     widest,
 )
 from assay.asking.commands import Minimize
-from assay.asking.layouts import fewest_for_requests
+from assay.asking.layouts import dividing_requests, fewest_for_requests, requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.text import MASKS
 from assay.catalog import entries, models
 from assay.errors import InputError
 from assay.plurals import count
@@ -31,6 +33,7 @@ _SINGLE: Final = (
 )  # fmt: skip
 """Accelerators that "which GPU" is looked for among."""
 _CAPACITY: Final = "gpu.memory.capacity"
+_A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"])
 
 
 def weights(reading: Reading) -> Outcome:
@@ -107,6 +110,7 @@ def fit(reading: Reading) -> Outcome:
         case = replace(case, assumed=tuple(t for t in case.assumed if "accelerator" not in t))
     if "tensor" not in reading.slots:
         case = widest(case, gpus)
+    case = dividing_requests(case)
     each = case.layout[0] * case.layout[1]
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     broken = dict(result.violated)
@@ -127,7 +131,7 @@ def fit(reading: Reading) -> Outcome:
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
                        assumed=case.assumed, verdict="no")  # fmt: skip
     replicas = gpus // each
-    requests = math.floor(result.value or 0) * replicas
+    requests = requests_held(case) * replicas
     asked = reading.get("concurrency", 1)
     if requests < asked:
         text = (
@@ -189,8 +193,14 @@ def fewest_gpus(reading: Reading) -> Outcome:
 
 
 def users(reading: Reading) -> Outcome:
-    """Requests at once: those that the service level allows, or those that the KV cache holds."""
-    if reading.slots & {"tpot_limit", "ttft_limit"}:
+    """Requests at once: those that the service level allows, or those that the KV cache holds.
+
+    Where the question says how many there are: whether they are served.
+    """
+    limited = reading.slots & {"tpot_limit", "ttft_limit"}
+    if "concurrency" in reading.slots:
+        return _in_time(reading) if limited else fit(reading)
+    if limited:
         case = serving_case(reading)
         command = Minimize(
             "serving.batch", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
@@ -201,13 +211,48 @@ def users(reading: Reading) -> Outcome:
             f"{result.value:,.0f} users at once within the limits, of those tried: {CONCURRENCIES}"
         )
         return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
-    gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    case = dividing_requests(_on_given_or_fewest(reading))
     result = case.resolve("serving.kv.max_concurrency", intervals=False).run()
     if "serving.fits_memory" in dict(result.violated):
         return fit(reading)
-    text = f"the KV cache holds {math.floor(result.value or 0):,} requests of {_tokens_of(case):,.0f} tokens at once"
-    return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
+    held = requests_held(case)
+    text = f"the KV cache holds {held:,} requests of {_tokens_of(case):,.0f} tokens at once"
+    assumed = (*unsaid_lengths(reading), "by memory, without a limit of latency", *case.assumed)
+    return Outcome(text, result, assumed=assumed, value=held, unit="request")
+
+
+def _on_given_or_fewest(reading: Reading) -> Case:
+    """The case on the question's GPUs; on one, or on the fewest that hold the model."""
+    if gpus_of(reading) is not None or "tensor" in reading.slots:
+        return serving_case(reading)
+    if _A_SINGLE.search(reading.rest):
+        return serving_case(reading.with_values({"gpus": 1}))
+    return serving_case(reading, lone=True)
+
+
+def _in_time(reading: Reading) -> Outcome:
+    """Whether so many requests at once are within their limits of latency."""
+    unlimited = reading.with_values({"ttft_limit": None, "tpot_limit": None})
+    fitting = fit(unlimited)
+    if fitting.verdict == "no":
+        return fitting
+    case = serving_case(unlimited)
+    verdict, texts, results = "yes", [], []
+    for slot, target in (
+        ("ttft_limit", "serving.time_to_first_token"),
+        ("tpot_limit", "serving.time_per_output_token"),
+    ):
+        if slot not in reading.slots:
+            continue
+        result = case.resolve(target, "--constraints").run()
+        results.append(result)
+        limit = 1e3 * reading.get(slot)
+        texts.append(f"{result.meaning}: {result.text}, {limit:,.4g} ms at most")
+        if (result.value or math.inf) > limit:
+            verdict = "no"
+    assumed = (*unsaid_lengths(reading), *case.assumed)
+    commands = tuple(result.command for result in results)
+    return Outcome(f"{verdict}: {'; '.join(texts)}", results[0], commands, assumed, verdict=verdict)
 
 
 def smallest(reading: Reading) -> Outcome:
@@ -229,8 +274,7 @@ def smallest(reading: Reading) -> Outcome:
 
 def longest_context(reading: Reading) -> Outcome:
     """Tokens that the KV cache holds: the context of a lone request, if the model takes it."""
-    gpus = gpus_of(reading) or 1
-    case = serving_case(reading.with_values({"gpus": gpus, "nodes": None}))
+    case = _on_given_or_fewest(reading)
     result = case.resolve("serving.kv.capacity", intervals=False).run()
     if "serving.fits_memory" in dict(result.violated):
         return fit(reading)

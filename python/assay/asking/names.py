@@ -48,6 +48,18 @@ _PROVIDERS: Final = {
     "amazon": "aws", "lambdalabs": "lambda", "lambdacloud": "lambda", "facebook": "meta",
     "gcp": "google", "googlecloud": "google", "azure": "microsoft",
 }  # fmt: skip
+_ONLY_MODELS: Final = {
+    "mixtral": "mixtral-8x7b", "deepseek": "deepseek-v3", "gptoss": "gpt-oss-120b", "kimi": "kimi-k2",
+    "glm": "glm-5", "minimax": "minimax-m2.5", "mistral": "mistral-7b", "tinyllama": "tinyllama-1.1b",
+    "mistrallarge": "mistral-large-2407",
+}  # fmt: skip
+"""Models that a family is known by."""
+_ONLY_ACCELERATORS: Final = {
+    "mi300": "mi300x",
+    "mi250": "mi250x",
+    "trainium": "trainium2",
+    "gaudi": "gaudi3",
+}
 _FLEETS: Final = ("google", "meta", "microsoft", "aws", "lambda")
 
 
@@ -73,6 +85,9 @@ def spellings() -> dict[str, Name]:
         # A rack is a node of its own, although its GPUs are sold by its name.
         if node.endswith("_nvl72"):
             known[normalize_name(node)] = Name("node", node)
+    for table, slot in ((_ONLY_MODELS, "model"), (_ONLY_ACCELERATORS, "accelerator")):
+        for text, entry in table.items():
+            known[text] = Name(slot, entry, True)
     # Who says "Llama 70B" today means the newest model of that size.
     newest: dict[str, Name] = {}
     for text, name in _short_models():

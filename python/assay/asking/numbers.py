@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from assay.asking.text import MASKS
+from assay.errors import InputError
 
 Convert = Callable[[re.Match[str]], Any]
 
@@ -33,6 +34,7 @@ _DAYS: Final = {
     "year": 365.0,
     "night": 0.5,
 }
+_WHOLE: Final = 1e-6
 _RATES: Final = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "m": 60.0, "minute": 60.0, "h": 3600.0,
                  "hour": 3600.0, "day": 86400.0}  # fmt: skip
 
@@ -73,6 +75,10 @@ NOT_A_RATE = r"(?!\s*(?:/|per|an? )\s*(?:s|sec|second|min|minute|h|hour|day|week
 LOAD = r"(?:utili[sz]ation|utili[sz]ed|load factor|occupancy)"
 
 
+_POINTED: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+"""Thousands with a point, where a number has no decimals."""
+
+
 def number(match: re.Match[str]) -> float:
     """The number of a match, in digits or as a word, with its magnitude."""
     groups = match.groupdict()
@@ -87,7 +93,27 @@ def tokens(match: re.Match[str]) -> int:
     bare = float(_COUNT_WORDS.get(groups["n"], 0) or groups["n"])
     if groups.get("m") == "k" and bare.is_integer() and bin(int(bare)).count("1") == 1:
         return int(bare) * 1024
+    if not groups.get("m") and _POINTED.fullmatch(groups["n"]):
+        return round(1000 * value)
+    if abs(value - round(value)) > _WHOLE:
+        raise InputError(f'"{match[0].strip()}": expected a whole number, got {value:g}')
     return round(value)
+
+
+def dollars(match: re.Match[str]) -> float:
+    """A price in whole dollars, in which 30.000 is 30,000."""
+    groups = match.groupdict()
+    text = groups.get("n") or groups.get("n2") or ""
+    return number(match) * (1000 if not groups.get("m") and _POINTED.fullmatch(text) else 1)
+
+
+_RATES_OF_BYTES: Final = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def byte_rate(match: re.Match[str]) -> float:
+    """Bytes per second, from bytes or bits."""
+    bits = match["b"] in ("bit", "bits", "bps")
+    return float(match["n"]) * _RATES_OF_BYTES[match["m"]] / (8 if bits else 1)
 
 
 def seconds(match: re.Match[str]) -> float:
@@ -163,10 +189,20 @@ def weight_format(match: re.Match[str]) -> str:
     return {
         "bfloat16": "bf16", "fp16": "f16", "float16": "f16", "16bit": "bf16", "8bit": "fp8", "fp4": "nvfp4",
         "4bit": "int4", "awq": "int4", "gptq": "int4", "w4a16": "int4", "fp32": "f32", "w8a8": "int8",
+        "16bits": "bf16", "8bits": "fp8", "4bits": "int4", "q8": "q8_0", "halfprecision": "bf16",
     }.get(text, text)  # fmt: skip
+
+
+def block_format(match: re.Match[str]) -> str:
+    """A format of GGUF files: Q4 and Q4_K_M are mostly Q4_K."""
+    text = re.sub(r"(?<=_k)_[sml]$", "", match["f"].replace("-", "_"))
+    return {"q8": "q8_0"}.get(text, text if "_" in text else f"{text}_k")
 
 
 FORMAT = (
     r"(?P<f>bf16|bfloat16|fp16|float16|fp32|fp8|int8|int4|nvfp4|mxfp4|fp4|awq|gptq|w4a16|w8a8"
-    r"|(?:4|8|16)[ -]?bits?)"
+    r"|(?:4|8|16)[ -]?bits?|half[ -]precision)"
+)
+BLOCK_FORMAT = (
+    r"(?P<f>i?q[2-8](?:[_-](?:[01]|k(?:[_-][sml])?|xx?s|nl))?)\b(?:\s*(?:gguf|quants?|quantized))?"
 )

@@ -12,6 +12,7 @@ from typing import Final
 
 from assay.asking.numbers import (
     AMOUNT,
+    BLOCK_FORMAT,
     COUNT,
     COUNTED,
     DOWN,
@@ -33,9 +34,12 @@ from assay.asking.numbers import (
     USD,
     WITHIN,
     Convert,
+    block_format,
+    byte_rate,
     cents,
     constant,
     days,
+    dollars,
     factor,
     inverse,
     number,
@@ -71,6 +75,15 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("rent", USD + PER + r"(?:gpu|card|" + GPU_NAME + r")" + PER + r"(?:h|hr|hour)\b", number),
     (
+        "rent",
+        r"(?<![\w.$])(?P<n>\d{1,3}\.\d{1,3})\s*(?:/|per|an)\s*(?:gpu[- ]?)?(?:h|hr|hour)\b(?:"
+        + PER
+        + r"(?:gpu|card|"
+        + GPU_NAME
+        + r"))?",
+        number,
+    ),
+    (
         "gpu_price",
         r"(?:gpu|card|"
         + GPU_NAME
@@ -80,9 +93,15 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         + r"(?!\s*/)(?:"
         + PER
         + r"(?:gpu|card))?",
-        number,
+        dollars,
     ),
-    ("gpu_price", USD + PER + r"(?:gpu|card|piece)\b", number),
+    ("gpu_price", USD + PER + r"(?:gpu|card|piece)\b", dollars),
+    # What moves data: before sizes, which have the same units.
+    (
+        "bandwidth",
+        r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*(?P<m>[kmgt])(?:i?(?P<b>b|bytes?|bits?|bps))(?:\s*(?:/|per)\s*(?:s|sec|second)\b|(?<=bps)\b)",
+        byte_rate,
+    ),
     # Service levels and speeds.
     ("ttft_limit", TTFT + WITHIN + NUMBER + r"\s*" + DURATION, seconds),
     (
@@ -351,6 +370,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"\s*(?:format|precision|quantization)",
         constant(True),
     ),
+    ("format", r"(?<![\w.])" + BLOCK_FORMAT, block_format),
     (
         "format",
         r"(?<![\w.])" + FORMAT + r"\b(?:\s*(?:precision|quantized|quantization))?",
@@ -386,7 +406,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     (
         "budget",
         r"(?:(?:budget of|budget is|for|with|under)\s*)?" + USD + r"(?!\s*(?:/|per|an?\b))",
-        number,
+        dollars,
     ),
     ("tuning", r"\blora\b(?:\s*adapters?)?(?:\s*fine[ -]?tun(?:e|ed|es|ing))?", constant("lora")),
     ("tuning", r"\bfine[ -]?tun(?:e|ed|es|ing)\b[^,.]{0,60}?\bwith lora\b", constant("lora")),

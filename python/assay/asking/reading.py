@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,6 +43,10 @@ EXPLAINING: Final = word_set(
 """Words that ask where a figure comes from: the command then is `assay explain`."""
 
 
+_POINTED: Final = re.compile(r"(?<![\d.])\d{1,3}\.\d{3}(?![\d.km])")
+_THOUSAND: Final = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Mention:
     """A name or number of a question: its slot, what it means, and the words that say it."""
@@ -63,6 +68,8 @@ class Reading:
     """The text with a mask where a name or a number was read."""
     points_only: bool = False
     """Whether figures are wanted without intervals, as where many are compared."""
+    said: tuple[str, ...] = ()
+    """What words were taken to mean, where they could mean something else."""
 
     def values(self, slot: str) -> list[Any]:
         """The values of a slot in their order, each once."""
@@ -133,7 +140,22 @@ def read(question: str) -> Reading:
         parts = tuple(
             p for p in parts if p.slot != "tuning" or p.value == "lora" or "full" in p.words
         )
-    return Reading(question.strip(), text, parts, rest)
+    return Reading(question.strip(), text, parts, rest, said=tuple(_taken_as(parts)))
+
+
+def _taken_as(mentions: tuple[Mention, ...]) -> Iterator[str]:
+    """What is said of numbers and formats that are written in more than one way."""
+    for part in mentions:
+        if part.slot == "format" and "q" in part.value and part.words != part.value:
+            yield f'"{part.words}" is {part.value}'
+        elif part.slot == "rent" and not re.search(r"\$|usd|dollar|buck", part.words):
+            yield f'"{part.words}" is in USD'
+        elif (
+            isinstance(part.value, int | float)
+            and part.value >= _THOUSAND
+            and (match := _POINTED.search(part.words))
+        ):
+            yield f'"{match[0]}" is {part.value:,.0f}'
 
 
 def _around_names(match: Any) -> tuple[int, int]:

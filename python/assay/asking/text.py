@@ -12,13 +12,33 @@ _REPLACED: Final = (
     ("\u2019", "'"), ("\u00d7", "x"), ("\u2013", "-"), ("\u2014", " - "), ("\u2264", "<="),
     ("\u20ac", " euro "), ("\u00a3", " pound "), ("centre", "center"), ("utilisation", "utilization"),
     ("what's", "what is"), ("how's", "how is"), ("who's", "who is"), ("that's", "that is"),
-    ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"),
+    ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"), ("@", " at "),
+    ("~", " about "), ("\u2248", " about "), ("&", " and "),
 )  # fmt: skip
+_SPOKEN: Final = re.compile(r"\b(what|how|that|where|who)s(?= )")
+"""Of "whats" and its like the apostrophe is left out."""
+_BRITISH: Final = re.compile(r"(?<=optimi)s(?=er|ation)|(?<=quanti)s(?=ed?|ation)")
+_BITS: Final = re.compile(r"(?<=\d)( ?[kKMGT])b(?:/s|ps)\b")
+"""Bits in seconds, by the lower case of their letter."""
+_WITH: Final = re.compile(r"(?<![a-z0-9])w/(o\b)?")
 _PARAMETERS: Final = re.compile(
     r"(?<![\d.])(\d{1,6}(?:\.\d{1,6})?) ?-?(?:billion|bn|b)[ -]?(?:parameters?|params?)\b"
 )
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*x\s*(?=[a-z])")
+_POINTED: Final = re.compile(r"(?<![\d.,$])\d{1,3}(?:\.\d{3}){2,3}(?![\d.])")
+"""Thousands with points, as in 1.000.000: at least two, for one may be a decimal point."""
+_COMMA: Final = re.compile(
+    r"(?<![\d.,])(\d{1,4}),(\d{1,2})(?=\s?(?:\$|usd|dollars?|cents?|ct\b|%|(?:tn?|bn?|trillion|billion|million)\b"
+    r"|[tg]b\b|[km]?wh?\b|/))"
+)
+"""A decimal comma: before a unit, for a list of numbers has one unit at its end."""
+_PRICED: Final = re.compile(r"(?<=\$)(\d{1,4}),(\d{1,2})(?!\d)")
+_RACK: Final = re.compile(
+    r"\brack (?:of|with) (?:72 )?(?:x )?(gb[23]00)s?\b|\b(?:72 )?(?:x )?(gb[23]00)s? racks?\b"
+    r"|(?<!gb[23]00 )(?<!gb[23]00-)\bnvl72\b"
+)
+"""A rack of 72: the node is sold by the rack."""
+_TIMES: Final = re.compile(r"(?<![a-z\d.])(\d+)\s*[x*]\s*(?=[a-z]|\d{4}\b)")
 _POSSESSIVE: Final = re.compile(r"'s?\b|'")
 _TOKEN: Final = re.compile(r"[a-z0-9]+(?:\.[0-9]+[a-z0-9]*)*")
 _WORD: Final = re.compile(r"(?<!\$)\$*[a-z0-9%]+(?:[.,$]+[a-z0-9%]+)*|\$")
@@ -37,10 +57,15 @@ def normalized(question: str) -> str:
     >>> normalized("What's  16,384 x H100?")
     'what is 16384 x h100?'
     """
-    text = " ".join(question.lower().split())
+    text = " ".join(_BITS.sub(r"\1bit/s", question).lower().split())
     for old, new in _REPLACED:
         text = text.replace(old, new)
     text = "".join(letter if letter.isascii() else " " for letter in text)
+    text = _BRITISH.sub("z", _SPOKEN.sub(r"\1 is", text))
+    text = _WITH.sub(lambda match: "without " if match[1] else "with ", text)
+    text = _PRICED.sub(r"\1.\2", _COMMA.sub(r"\1.\2", text))
+    text = _POINTED.sub(lambda match: match[0].replace(".", ""), text)
+    text = _RACK.sub(lambda match: f"{match[1] or match[2] or 'gb200'} nvl72", text)
     text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
     return _PARAMETERS.sub(r"\1b", text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from assay.asking.cases import (
 from assay.asking.commands import SERVING, Estimate
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.storage import all_states
 from assay.catalog import entries
 from assay.errors import InfeasibleError, InputError
 from assay.plurals import count
@@ -37,6 +39,15 @@ _FORMATS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "f16": "bf16"}
 _SHORT_SEQUENCE: Final = 2048
 """Tokens of a sequence that is tried where a run does not fit: as models were fine-tuned before 8k."""
 _SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+
+
+class MissingError(InputError):
+    """A figure that needs inputs which the catalog does not have."""
+
+    def __init__(self, target: str, missing: Sequence[str]) -> None:
+        """The figure, and the inputs that it lacks."""
+        super().__init__(f"{target} needs more inputs: {', '.join(missing[:4])}")
+        self.missing = list(missing)
 
 
 def tokens_text(tokens: float) -> str:
@@ -97,7 +108,7 @@ def _estimate(
     )  # fmt: skip
     result = command.run()
     if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+        raise MissingError(target, result.missing)
     if sequence is None:
         assumed += result.assumed
     return Outcome(
@@ -221,7 +232,7 @@ def trained_tokens(reading: Reading) -> Outcome:
 def memory(reading: Reading) -> Outcome:
     """Memory of a GPU in the fastest layout that fits."""
     if gpus_of(reading) is None:
-        raise InputError("memory of each of how many GPUs?", 'say so: "... on 8 H100"')
+        return all_states(reading)
     return _estimate(reading, "parallelism.memory.total", counts_tokens=False)
 
 
@@ -231,8 +242,17 @@ def energy(reading: Reading) -> Outcome:
 
 
 def emissions(reading: Reading) -> Outcome:
-    """Emissions of a run."""
-    return _estimate(reading, "carbon.run.total")
+    """Emissions of a run, those of its electricity where no figure of making the GPUs is known."""
+    try:
+        return _estimate(reading, "carbon.run.total")
+    except MissingError as error:
+        if error.missing != ["carbon.gpu.embodied"]:
+            raise
+    outcome = _estimate(reading, "carbon.run.operational")
+    said = (
+        f"of its electricity: no figure of making a {accelerator_of(reading, 'training')} is known"
+    )
+    return replace(outcome, assumed=(*outcome.assumed, said))
 
 
 def mfu(reading: Reading) -> Outcome:
@@ -286,29 +306,12 @@ def failures(reading: Reading) -> Outcome:
     """Mean time between interruptions, or how many there are in some days or in a run."""
     if "tokens" in reading.slots:
         return _estimate(reading, "cluster.run.interruptions")
-    reading_of_job = reading.with_values({"days": None})
+    reading_of_job = reading.with_values({"days": None, "per_time": None})
     outcome = _figure(reading_of_job, "cluster.job.mtbf")
     assumed = tuple(line for line in outcome.assumed if not line.startswith("model"))
     hours = outcome.result.value or math.nan
-    if (days := reading.get("days")) is not None:
+    if (days := reading.get("days", reading.get("per_time"))) is not None:
         number = days * 24 / hours
-        text = f"{number:,.0f} interruptions in {days:g} days: one in {outcome.result.text}"
+        text = f"{number:,.3g} interruptions in {days:g} days: one in {outcome.result.text}"
         return Outcome(text, outcome.result, assumed=assumed, value=number, unit="1")
     return Outcome(outcome.text, outcome.result, assumed=assumed)
-
-
-def checkpoint(reading: Reading) -> Outcome:
-    """Size of a checkpoint, time to write it, or the best interval between two."""
-    if "size" in reading.rest or "big" in reading.rest or "large" in reading.rest:
-        return _figure(reading, "cluster.checkpoint.size")
-    if "model" not in reading.slots:
-        raise InputError("a checkpoint of which model?", 'name one: "... of Llama 3.1 405B"')
-    target = (
-        "cluster.checkpoint.interval"
-        if "interval" in reading.rest or "often" in reading.rest
-        else "cluster.checkpoint.time"
-    )
-    if gpus_of(reading) is None:
-        outcome = _figure(reading.with_values({"gpus": 1024}), target)
-        return Outcome(outcome.text, outcome.result, assumed=(*outcome.assumed, "1,024 GPUs"))
-    return _figure(reading, target)

@@ -35,6 +35,11 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
     if not word or value is None or outcome.verdict or outcome.choice:
         return outcome
     name = _UNITS[word]
+    tokens = reading.get("per_tokens")
+    if tokens and outcome.value is None and shown.endswith("/token"):
+        # So many Wh for each thousand tokens: of the tokens, as asked for.
+        value, shown = value * tokens, shown.removesuffix("/token")
+        outcome = replace(outcome, value=value, unit=shown)
     wanted, given = parse_unit(name), parse_unit(_TAKEN_FROM.sub("", shown))
     if wanted.powers != given.powers:
         if outcome.value is not None:

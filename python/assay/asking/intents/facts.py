@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts
+from assay.asking import facts, purchases
 from assay.asking.intents.intent import COST, RESOLVE, TRAIN, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="payback",
+        cue=(
+            r"pay(?:s|ing)? for (?:itself|themselves)",
+            r"pay[ -]?back",
+            r"(?:how long|how many (?:days|months|years|hours)|when)\b.*\b(?:break[ -]?even|pays? off|worth)",
+            r"break[ -]?even (?:time|period|months?|days?|hours?)",
+        ),
+        answer=purchases.payback,
+        slots="accelerator rent provider offer finance place electricity_price pue gpu_price site",
+        nearest=RESOLVE.format("econ.gpu.price"),
+        words="pay pays payback itself themselves break even time period long when price worth months days",
+    ),
     intent(
         name="break-even",
         cue=(
@@ -15,13 +28,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"at (?:which|what) utili[sz]ation",
             r"worth (?:buying|owning)",
             r"pays? off",
-            r"pay back",
         ),
-        answer=facts.break_even,
-        slots="accelerator gpus rent provider finance place electricity_price pue gpu_price site",
+        answer=purchases.break_even,
+        slots="accelerator gpus rent provider offer finance place electricity_price pue gpu_price site",
         nearest="assay solve --unknown econ.utilisation "
         "--equal 'econ.gpu.owned_rate=2 USD/(h*GPU)' --preset llama3_8b_h200_serving",
-        words="break even utilization utilisation point buying owning worth beat beats",
+        words="break even utilization utilisation point buying owning worth beat beats price pays off",
     ),
     intent(
         name="pue",
@@ -31,6 +43,19 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=TRAIN.format("thermal.dc.pue"),
         lacks="pue factor model",
         words="climate fleet hot cold",
+    ),
+    intent(
+        name="electricity-bill",
+        cue=(
+            r"(?:electricity|power|energy)\b.*\b(?:costs?|bills?|price|spend|pay)\b",
+            r"(?:costs?|bills?|price|spend|pay)\b.*\b(?:electricity|power|energy)\b",
+        ),
+        answer=purchases.electricity_bill,
+        slots="accelerator gpus nodes days per_time electricity_price place pue",
+        nearest=RESOLVE.format("econ.gpu.power_rate"),
+        needs="accelerator",
+        lacks="model tokens factor rate requests finance",
+        words="electricity power energy cost costs bill bills pay spend running run hour hours",
     ),
     intent(
         name="electricity",
@@ -60,6 +85,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="place",
         lacks="model",
         words="grid country power electricity intensity carbon",
+    ),
+    intent(
+        name="link-bandwidth",
+        cue=(r"nvlink", r"\b(?:link|interconnect|scale[ -]up) bandwidth", r"infinity fabric"),
+        answer=facts.link_bandwidth,
+        slots="accelerator",
+        nearest=RESOLVE.format("gpu.link.bandwidth"),
+        needs="accelerator",
+        lacks="model",
+        words="nvlink link links interconnect bandwidth speed infinity fabric",
+        more_is_better=True,
     ),
     intent(
         name="bandwidth",
@@ -97,21 +133,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="peak",
         cue=(r"\b[tp]?flops?\b", r"[tp]flop/s"),
         answer=facts.peak,
-        slots="accelerator",
+        slots="accelerator format",
         nearest=RESOLVE.format("gpu.peak_flops"),
         needs="accelerator",
         lacks="model",
-        words="peak dense s 16-bit compute",
+        words="peak dense s compute tensor cores",
         more_is_better=True,
-    ),
-    intent(
-        name="layers",
-        cue=(r"\blayers?\b",),
-        answer=facts.layers,
-        slots="model",
-        nearest=RESOLVE.format("architecture.layers"),
-        needs="model",
-        lacks="accelerator",
     ),
     intent(
         name="gpu-hour",
@@ -122,6 +149,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="accelerator finance=buy",
         lacks="model tokens provider rent factor",
         words="hourly hour hours cost costs price",
+    ),
+    intent(
+        name="node-price",
+        cue=(*COST, r"how much (?:is|are)\b"),
+        answer=purchases.node_price,
+        slots="node nodes finance",
+        nearest=RESOLVE.format("econ.server.price"),
+        needs="node",
+        lacks="model tokens provider offer rent load days per_time factor place electricity_price concurrency",
+        words="list new price prices cost costs buy",
     ),
     intent(
         name="buyable",

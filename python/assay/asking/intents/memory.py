@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts, memory, replicas
+from assay.asking import facts, memory, replicas, storage
 from assay.asking.intents.intent import COUNTING, LOAD, MACHINE, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="loading",
+        cue=(
+            r"\b(?:re)?load(?:s|ing)?\b",
+            r"\bread(?:s|ing)?\b",
+            r"download",
+            r"\bcop(?:y|ies|ying)\b",
+            r"transfer",
+            r"cold start",
+            r"start(?:s|ing|up)?\b",
+        ),
+        answer=storage.loading,
+        slots="model format native bandwidth",
+        nearest=RESOLVE.format("serving.weight_memory"),
+        needs="model bandwidth",
+        words=(
+            "load loading read reading download downloading copy transfer start cold ssd nvme disk "
+            "drive network link nfs s3 storage weights checkpoint long speed pcie connection internet"
+        ),
+    ),
     intent(
         name="longest-context",
         workload="serving",
@@ -41,7 +61,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=RESOLVE.format("serving.kv.request_memory"),
         needs="model",
         lacks="accelerator gpus nodes tensor memory",
-        words="vram memory gb gib need needed total whole require requirements footprint",
+        words="vram memory ram gb gib need needed total whole require requirements footprint",
     ),
     intent(
         name="weights",
@@ -60,7 +80,10 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=RESOLVE.format("serving.weight_memory"),
         needs="model",
         lacks="concurrency context prompt",
-        words="vram gb gib big large bytes alone load disk ram memory requirement requirements footprint",
+        words=(
+            "vram gb gib big large bytes alone load disk ram memory requirement requirements "
+            "footprint quantize quantized quantization"
+        ),
     ),
     intent(
         name="parameters",
@@ -75,10 +98,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="users",
         cue=(
             r"how many .*\b(?:users?|requests?(?! ?(?:(?:per|a|/) ?[a-z]|\ue007))|conversations?|sessions?"
-            r"|sequences?|chats?|customers?|streams?|people)\b",
+            r"|sequences?|chats?|customers?|streams?|people|developers?|students?|employees?|agents?)\b",
             r"concurrent",
             r"concurrency",
-            r"users? at once",
+            r"\bat once\b",
+            r"at the same time",
+            r"simultaneous",
             r"max(?:imum)? batch",
             r"what batch(?: size)? fits",
             r"largest batch",
@@ -89,8 +114,9 @@ INTENTS: Final[tuple[Intent, ...]] = (
         lacks="rate",
         words=(
             "users user requests request conversations sessions sequences chats customers "
-            "streams people once concurrent hold holds simultaneous simultaneously fit fits support "
-            "supports handle handles batch maximum max largest"
+            "streams people once concurrent concurrently hold holds simultaneous simultaneously fit "
+            "fits support supports handle handles batch maximum max largest chat chatting talk parallel "
+            "same time person agents developers students employees access share"
         ),
     ),
     intent(
@@ -170,6 +196,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\bis .* able to (?:run|hold)",
             r"\bhold\b",
             r"will .* run on",
+            r"\bpossible\b",
         ),
         answer=memory.fit,
         slots=f"{SERVED} memory",

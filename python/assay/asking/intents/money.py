@@ -31,6 +31,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             *COST,
             r"should i",
+            r"best (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
         answer=serving.cost,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from assay.asking.intents import energy, facts, gaps, latency, memory, money, training
+from assay.asking.intents import architecture, energy, facts, gaps, latency, memory, money, training
 from assay.asking.intents.intent import Intent
 from assay.asking.reading import Reading
 
 INTENTS: Final = (
-    *gaps.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS, *latency.INTENTS,
+    *gaps.INTENTS, *architecture.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS, *latency.INTENTS,
     *energy.INTENTS, *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import training
+from assay.asking import storage, training
 from assay.asking.intents.intent import (
     COST,
     COUNTING,
@@ -17,6 +17,18 @@ from assay.asking.intents.intent import (
 )
 
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="optimizer-states",
+        cue=(
+            r"\b(?:optimi[sz]er|adamw?) (?:states?|memory|moments?)",
+            r"\b(?:memory|vram|states?|moments?|gb)\b.*\b(?:optimi[sz]er|adamw?)\b",
+        ),
+        answer=storage.optimizer_states,
+        slots="model gpus nodes accelerator per_gpu",
+        nearest=TRAIN.format("parallelism.memory.optimizer"),
+        needs="model",
+        words="optimizer adam adamw states state moments memory vram gb big large",
+    ),
     intent(
         name="in-time",
         workload="training",
@@ -62,12 +74,13 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="checkpoint",
         cue=(r"check[ -]?point(?:ing|s)?",),
-        answer=training.checkpoint,
-        slots="model accelerator gpus nodes",
+        answer=storage.checkpoint,
+        slots="model accelerator gpus nodes bandwidth",
         nearest=TRAIN.format("cluster.checkpoint.time"),
         words=(
             "long time interval often size big large write save saving writing best optimal "
-            "restore store storage gb tb"
+            "restore store storage gb tb load loading read reading disk nfs nvme ssd bandwidth speed "
+            "quickly written saved"
         ),
     ),
     intent(
@@ -83,7 +96,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"mean time between",
         ),
         answer=training.failures,
-        slots="model accelerator gpus nodes days tokens",
+        slots="model accelerator gpus nodes days per_time tokens",
         nearest=TRAIN.format("cluster.job.mtbf"),
         words="often expect between many training train trained hardware rate long until first",
     ),

@@ -1,0 +1,72 @@
+"""A question in the slots of its intent: nodes as GPUs, requests as those at once, sizes as GPUs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from assay.asking.cases import with_node_as_gpus
+from assay.asking.intents.intent import Intent
+from assay.asking.reading import Mention, Reading
+from assay.catalog import entries
+from assay.errors import InputError
+
+_AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
+"""Intents to which a number of requests is of those at once."""
+_OF_A_GB: Final = 0.5
+_SIZED: Final = re.compile(r"(?<=[\d ])gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)s?\b")
+_USUAL: Final = (
+    "t4", "l4", "rtx_3090", "rtx_4090", "rtx_5090", "l40s", "a100_sxm_40gb", "a100_sxm", "h100_sxm",
+    "h200_sxm", "b200_sxm", "mi300x",
+)  # fmt: skip
+"""GPUs that a size of memory may stand for."""
+
+
+def adapted(reading: Reading, intent: Intent) -> Reading:
+    """The reading in the slots of an intent: a node as its GPUs, requests as those at once."""
+    if (
+        intent.name == "break-even"
+        and "gpu_price" not in reading.slots
+        and "budget" in reading.slots
+    ):
+        # Bought for so much: the price of the GPU.
+        reading = reading.with_values({"budget": None, "gpu_price": reading.get("budget")})
+    if "model" in intent.slots and "node" not in intent.slots and intent.name != "cost":
+        reading = with_node_as_gpus(reading)
+    size, accelerator = reading.get("memory"), reading.get("accelerator")
+    if size is not None and accelerator is not None and _has_memory(accelerator, size):
+        # A 24 GB RTX 4090: the accelerator's own memory says nothing more.
+        reading = reading.with_values({"memory": None})
+    if (
+        intent.name in _AT_ONCE
+        and "concurrency" not in reading.slots
+        and "requests" in reading.slots
+    ):
+        reading = reading.with_values({"requests": None, "concurrency": reading.get("requests")})
+    return reading
+
+
+def with_sized_gpus(reading: Reading, intent: Intent | None) -> Reading:
+    """The reading with the GPUs that an "80 GB GPU" may be, each an alternative; said."""
+    size = reading.get("memory")
+    if size is None or "accelerator" in reading.slots or not _SIZED.search(reading.text):
+        return reading
+    if intent is not None and "memory" in intent.slots:
+        return reading
+    fitting = [name for name in _USUAL if _has_memory(name, size)]
+    if not fitting:
+        raise InputError(
+            f"the catalog has no GPU of {size:g} GB",
+            "name the GPU; assay catalog list accelerators",
+        )
+    kept = tuple(part for part in reading.mentions if part.slot != "memory")
+    added = tuple(Mention("accelerator", name, f"{size:g} GB") for name in fitting)
+    said = f"GPUs of {size:g} GB: {', '.join(fitting)}"
+    return replace(reading, mentions=(*kept, *added), said=(*reading.said, said))
+
+
+def _has_memory(accelerator: str, size: float) -> bool:
+    """Whether an accelerator is sold with so many GB of memory, as GB or GiB."""
+    own = entries.read("accelerators", accelerator).given.get("gpu.memory.capacity", 0.0)
+    return any(abs(own / unit - size) < _OF_A_GB for unit in (1e9, 2**30))

@@ -1,0 +1,137 @@
+"""Answers about money without a workload: prices of nodes, electricity of GPUs, when buying pays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from assay.asking.cases import (
+    RENT,
+    Case,
+    accelerator_of,
+    gpus_of,
+    offer_of,
+    require_place,
+    serving_case,
+    with_node_as_gpus,
+)
+from assay.asking.commands import SERVING, Solve
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.asking.training import power
+from assay.errors import InputError
+
+_HOUR: Final = 3600.0
+_HOURS_OF_A_DAY: Final = 24.0
+_YEAR: Final = 365.0
+_PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
+
+
+def node_price(reading: Reading) -> Outcome:
+    """What a node costs to buy: its GPUs, and the rest of it."""
+    node = str(reading.get("node"))
+    nodes = int(reading.get("nodes", 1))
+    of_one = with_node_as_gpus(reading.with_values({"nodes": None}))
+    if of_one.get("accelerator") is None:
+        raise InputError(f"the catalog has no price of {node}", "assay catalog list prices")
+    gpus, accelerator = int(of_one.get("gpus")), of_one.get("accelerator")
+    case = Case(SERVING, (f"accelerators/{accelerator}", f"nodes/{node}"))
+    price = case.resolve("econ.gpu.price", intervals=False).run()
+    rest = case.resolve("econ.server.price", intervals=False).run()
+    if price.value is None or rest.value is None:
+        raise InputError(f"the catalog has no price of {node}", "assay catalog list prices")
+    whole = nodes * (gpus * price.value + rest.value)
+    of_nodes = f"{nodes} x (" if nodes > 1 else ""
+    text = (
+        f"{whole:,.0f} USD: {of_nodes}{gpus} x {price.text}, and {rest.text} for the rest of the node"
+        f"{')' if nodes > 1 else ''}"
+    )
+    assumed = ("bought, without the network between nodes",)
+    return Outcome(text, price, (price.command, rest.command), assumed, value=whole, unit="USD")
+
+
+def electricity_bill(reading: Reading) -> Outcome:
+    """What the electricity of busy GPUs costs, by the hour or for some time."""
+    require_place(reading, "tariffs")
+    gpus = gpus_of(reading) or 1
+    drawn = power(
+        reading.with_values(
+            {"gpus": gpus, "nodes": None, "electricity_price": None, "days": None, "per_time": None}
+        )
+    )
+    kilowatts = (
+        drawn.number[0] if drawn.value is not None else (drawn.result.value or math.nan) / 1e3
+    )
+    money = {slot: reading.get(slot) for slot in ("place", "electricity_price", "accelerator")}
+    case = serving_case(reading.with_values({"gpus": None, "nodes": None, **money}), fits=False)
+    price = case.resolve("econ.electricity.price", intervals=False).run()
+    days = reading.get("days", reading.get("per_time", 1 / 24))
+    period = f"for {days:g} days" if "days" in reading.slots else f"per {_PERIODS[days]}"
+    hours = _HOURS_OF_A_DAY * days
+    whole = (kilowatts or math.nan) * hours * (price.value or math.nan)
+    text = f"{whole:,.4g} USD {period}: {kilowatts:,.4g} kW at the meter for {hours:,.0f} h at {price.text}"
+    # A price that the question gives is not used by the power.
+    assumed = (
+        *drawn.assumed,
+        *(() if money["place"] or money["electricity_price"] else ("in us_virginia",)),
+    )
+    commands = (drawn.result.command, price.command)
+    return Outcome(text, drawn.result, commands, assumed, value=whole, unit="USD")
+
+
+def break_even(reading: Reading) -> Outcome:
+    """The utilization at which an owned GPU costs as much as a rented one."""
+    case, price, power_rate = _owned(reading)
+    command = Solve(
+        "econ.utilisation", f"econ.gpu.owned_rate={price - power_rate:.6g} USD/(h*GPU)", case.preset,
+        case.includes, tuple(case.assign),
+    )  # fmt: skip
+    result = command.run()
+    assumed = [f"rent {price:.4g} USD/h, less electricity of {power_rate:.3g}"]
+    assumed += [line for line in case.assumed if not line.startswith("model")]
+    text = f"break-even at {result.text} utilization of an owned {accelerator_of(reading)}"
+    if (result.value or 0) > 100:
+        text = f"never: renting is cheaper even at full use ({result.text} utilization would be needed)"
+    return Outcome(text, result, assumed=tuple(assumed))
+
+
+def payback(reading: Reading) -> Outcome:
+    """How long a GPU must be used until its price is what its rent would have been."""
+    case, rent, power_rate = _owned(reading)
+    result = case.resolve("econ.gpu.price", intervals=False).run()
+    hours = (result.value or math.nan) / (rent - power_rate)
+    days = hours / _HOURS_OF_A_DAY
+    text = (
+        f"{days:,.0f} days of use ({hours:,.0f} h, {days / _YEAR:.2g} years): {result.text}, at a rent of "
+        f"{rent:.4g} USD/h less electricity of {power_rate:.3g}"
+    )
+    assumed = [line for line in case.assumed if not line.startswith("model")]
+    assumed.append("the price of the GPU alone, without node, network, site and interest")
+    return Outcome(text, result, assumed=tuple(assumed), value=days, unit="day")
+
+
+def _owned(reading: Reading) -> tuple[Case, float, float]:
+    """The case of an owned GPU, its rent and its electricity by the hour."""
+    case = serving_case(
+        reading.with_values(
+            {
+                "finance": None,
+                "load": None,
+                "model": None,
+                "rent": None,
+                "provider": None,
+                "offer": None,
+            }
+        )
+    )
+    price = reading.get("rent")
+    if price is None:
+        rented = replace(case.with_entries("finance/rented"), offer=offer_of(reading))
+        price = (rented.value(RENT) or math.nan) * _HOUR
+    power_rate = (case.value("econ.gpu.power_rate") or 0.0) * _HOUR
+    if not price > power_rate:
+        raise InputError(
+            f"a rent of {price:.3g} USD/h is below the electricity of {power_rate:.3g}"
+        )
+    return case, float(price), power_rate

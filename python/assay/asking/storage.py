@@ -1,0 +1,103 @@
+"""Answers about bytes that are stored or moved: checkpoints, optimizer states, loading of weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from assay.asking.cases import Case, assumptions, gpus_of, serving_case, training_case
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.errors import InputError
+
+_MANY: Final = 1024
+"""GPUs of a job that a question about checkpoints does not say."""
+_RANK: Final = 16
+"""Rank of adapters, as `assay estimate --method lora` takes it."""
+_TRAINED_ON: Final = ((4096, "llama-3.1-405b"), (512, "llama-3.1-70b"), (0, "llama-3.1-8b"))
+"""GPUs from which a job trains a model, where a question does not name one."""
+_GIB: Final = 2**30 / 1e9
+
+
+def checkpoint(reading: Reading) -> Outcome:
+    """Size of a checkpoint, time to write it, or the best interval between two."""
+    if any(word in reading.rest for word in ("size", "big", "large")):
+        return _figure(reading, "cluster.checkpoint.size")
+    spaced = "interval" in reading.rest or "often" in reading.rest
+    if "model" not in reading.slots and not spaced:
+        raise InputError("a checkpoint of which model?", 'name one: "... of Llama 3.1 405B"')
+    if "model" not in reading.slots:
+        # A checkpoint is of a model that such a job would train.
+        gpus = gpus_of(reading) or _MANY
+        name = next(model for least, model in _TRAINED_ON if gpus >= least)
+        outcome = checkpoint(reading.with_values({"model": name}))
+        return replace(
+            outcome, assumed=(f"model {name}, as of a job of its size", *outcome.assumed)
+        )
+    target = "cluster.checkpoint.interval" if spaced else "cluster.checkpoint.time"
+    if gpus_of(reading) is not None:
+        return _figure(reading, target)
+    outcome = _figure(reading.with_values({"gpus": _MANY}), target)
+    return replace(outcome, assumed=(*outcome.assumed, f"{_MANY:,} GPUs"))
+
+
+def _figure(reading: Reading, target: str) -> Outcome:
+    case = training_case(reading)
+    if (rate := reading.get("bandwidth")) is not None:
+        # The bandwidth of the question is of all nodes together.
+        case = case.given(
+            cluster__storage__bandwidth=f"{rate / 1e9:g} GB/s",
+            cluster__storage__node_bandwidth=f"{rate / 1e9:g} GB/(s*node)",
+        )
+    return _resolved(case, target)
+
+
+def _resolved(case: Case, target: str) -> Outcome:
+    result = case.resolve(target, intervals=False).run()
+    if result.value is None:
+        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+
+
+def loading(reading: Reading) -> Outcome:
+    """How long it takes to read the weights of a model at a bandwidth."""
+    case = serving_case(reading.with_values({"bandwidth": None}), fits=False)
+    result = case.resolve("serving.weight_memory", intervals=False).run()
+    rate = float(reading.get("bandwidth")) / 1e9
+    seconds = (result.value or math.nan) / rate
+    text = f"{seconds:,.4g} s: {result.value:,.4g} GB of weights at {rate:g} GB/s"
+    assumed = tuple(line for line in case.assumed if not line.startswith("accelerator"))
+    return Outcome(text, result, assumed=assumed, value=seconds, unit="s")
+
+
+def optimizer_states(reading: Reading) -> Outcome:
+    """Bytes of the states of the optimizer: of the whole model, or of each of its GPUs."""
+    gpus = gpus_of(reading)
+    return _states(reading, "parallelism.memory.optimizer", gpus)
+
+
+def all_states(reading: Reading) -> Outcome:
+    """Bytes of weights, gradients and optimizer states of a run, without activations."""
+    outcome = _states(reading, "parallelism.memory.states", gpus_of(reading))
+    return replace(outcome, assumed=(*outcome.assumed, "activations come on top of it"))
+
+
+def _states(reading: Reading, target: str, gpus: int | None) -> Outcome:
+    case = training_case(reading.with_values({"gpus": gpus or 1, "nodes": None}))
+    if reading.get("tuning") == "lora":
+        case = case.given(parallelism__adapter_rank=_RANK)
+    # Limits of memory do not matter here: the question is how much there is to hold.
+    result = case.resolve(target, intervals=False).run()
+    assumed = [
+        line for line in assumptions(reading, "training") if not line.startswith("accelerator")
+    ]
+    assumed.append("Adam with a copy of the weights in 32 bits")
+    if reading.get("tuning") == "lora":
+        assumed.append(f"LoRA of rank {_RANK}")
+    if gpus is None:
+        whole = (result.value or math.nan) * _GIB
+        text = f"{result.meaning}: {whole:,.4g} GB, of the whole model"
+        return Outcome(text, result, assumed=tuple(assumed), value=whole, unit="GB")
+    assumed.append(f"divided over {gpus:,} GPUs (ZeRO)")
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=tuple(assumed))
