@@ -99,6 +99,8 @@ class Model:
             block, label = self.blocks[index], f"layers.{index}"
             block.attention.forward(step, index, f"{label}.attention", block)
             if block.mlp is not None:
+                if index == len(self.blocks) - 1 and _leaves_rows(step, block):
+                    step = _sampled(step)
                 block.mlp.forward(step, f"{label}.mlp", block)
             else:
                 # The next layer reads what this one wrote.
@@ -142,6 +144,25 @@ class Model:
             ops.scale(
                 step.logits, self.logits_scale, softcap=self.logits_softcap, label="head.scale"
             )
+
+
+def _leaves_rows(step: StepBuffers, block: Block) -> bool:
+    """Whether rows of the step are needed no more behind the last attention.
+
+    Only sampled rows have logits: the last MLP of a chunk of prefill would be computed for nothing.
+    Adapters are chosen by row, and a parallel MLP reads what attention read: they keep all rows.
+    """
+    gathers = step.logits_indices is not None and 0 < step.shape.num_samples < step.shape.num_tokens
+    return gathers and step.adapters is None and not block.parallel
+
+
+def _sampled(step: StepBuffers) -> StepBuffers:
+    """Queue the gather of the sampled rows; returns the step of them alone."""
+    assert step.logits_indices is not None
+    ops.gather_rows(
+        step.attention_residual, step.logits_indices, step.sampled_hidden, label="sampled_rows"
+    )
+    return step.of_samples()
 
 
 def _swapped(step: StepBuffers) -> StepBuffers:

@@ -57,6 +57,12 @@ class ExpertBuffers(NamedTuple):
     shared_output: Array
     shared_gates: Array
 
+    def cut(self, tokens: int, fewer: int) -> ExpertBuffers:
+        """The arrays for fewer tokens; what has one row for all keeps it."""
+        return ExpertBuffers(
+            *(first_rows(each, max(1, each.shape[0] * fewer // tokens)) for each in self)
+        )
+
 
 class AdapterBuffers(NamedTuple):
     """The arrays of LoRA adapters, for one layer at a time."""
@@ -145,6 +151,25 @@ class StepBuffers(NamedTuple):
     """Where the model has state-space layers."""
     parts: PartBuffers | None = None
     """Where layers have matrices of several formats."""
+
+    def of_samples(self) -> StepBuffers:
+        """The step of the sampled rows alone, whose residual stream is in `sampled_hidden`.
+
+        It begins behind attention: queries and positions are those of the whole step.
+        """
+        indices, rows = self.logits_indices, self.shape.num_samples
+        assert indices is not None
+        return self._replace(
+            shape=self.shape._replace(num_tokens=rows, gathers_samples=False),
+            # What tells rows of padding apart: they are negative in both.
+            slot_mapping=indices,
+            logits_indices=None,
+            hidden=first_rows(self.hidden, rows),
+            attention_residual=self.sampled_hidden,
+            normed=first_rows(self.normed, rows),
+            intermediate=first_rows(self.intermediate, rows),
+            experts=self.experts and self.experts.cut(self.shape.num_tokens, rows),
+        )
 
 
 def activation_type(device: Device) -> DType:
@@ -459,6 +484,11 @@ def _view(array: Array, dtype: DType, extents: tuple[int, ...], first: int = 0) 
 def as_rows(array: Array, width: int) -> Array:
     """The same elements as rows of another width."""
     return _view(array, array.dtype, (array.size // width, width))
+
+
+def first_rows(array: Array, rows: int) -> Array:
+    """The first rows of an array of rows."""
+    return _view(array, array.dtype, (rows, array.shape[1]))
 
 
 def narrowed(array: Array, width: int) -> Array:
