@@ -311,15 +311,19 @@ def program(commands: Sequence[str]) -> Any:
 
     from assay.cli.configuration import read_environment
     from assay.cli.global_options import add_options
+    from assay.cli.text_values import keep_text
 
     root: Any = get_command(_application(commands))
     add_options(root)
+    keep_text(root)
     for group in GROUPS:
         if group in root.commands:
             add_options(root.commands[group])
+            keep_text(root.commands[group])
     for name, command in by_name(root).items():
         add_options(command)
         read_environment(name, command)
+        keep_text(command)
     return root
 
 

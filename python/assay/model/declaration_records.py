@@ -93,16 +93,22 @@ def to_bytes(data: Mapping[str, Any], key: str) -> bytes:
         ],
     }
     lines = [json.dumps(item, separators=(",", ":")) for item in (index, *variables)]
-    lines += ["\t".join(_relation_texts(facts, facts["name"] in numbers)) for facts in relations]
+    lines += ["\t".join(_relation_texts(facts)) for facts in relations]
     return "\n".join([*lines, *formulas]).encode()
 
 
-def _relation_texts(facts: Mapping[str, Any], has_formula: bool) -> Iterator[str]:
+_BINDING = ("iterative", "differential")
+"""Kinds of relations that have symbols of their own beside their inputs."""
+
+
+def _relation_texts(facts: Mapping[str, Any]) -> Iterator[str]:
     parts = facts["parts"]
     stored = {**facts, "parts": list(parts)}
-    if has_formula:
-        # With its inputs known, the formula does for the expression, which is not decoded.
-        stored["inputs"] = variables_of_entries(read_entries(parts["expression"]))
+    if facts["kind"] not in _BINDING:
+        # With its inputs known, an expression that is not evaluated is not decoded.
+        names = {part: variables_of_entries(read_entries(text)) for part, text in parts.items()}
+        stored["valid_inputs"] = names.pop("valid", ())
+        stored["inputs"] = list(dict.fromkeys(name for part in names.values() for name in part))
     yield json.dumps(stored, separators=(",", ":"))
     yield from parts.values()
 
@@ -164,4 +170,5 @@ def _all_data(
 
 
 def _declared(line: str) -> Mapping[str, Any]:
-    return {name: fact for name, fact in _read_line(line).items() if name != "inputs"}
+    added = ("inputs", "valid_inputs")
+    return {name: fact for name, fact in _read_line(line).items() if name not in added}

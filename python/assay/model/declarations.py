@@ -174,8 +174,10 @@ class Declarations:
             meaning=facts["meaning"], library=facts["library"], options=facts["options"],
             position=record.position,
         )  # fmt: skip
+        if "inputs" in facts:
+            relation.use_inputs(facts["inputs"], facts["valid_inputs"])
         if record.formula is not None:
-            relation.use_formula(record.formula, facts["inputs"])
+            relation.use_formula(record.formula)
         return relation
 
     def _add_block(self, facts: Mapping[str, Any]) -> None:

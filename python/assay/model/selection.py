@@ -35,7 +35,7 @@ def candidates(variable: Variable, variants: Mapping[str, str]) -> list[Relation
                 f"choose one: --variant {variable.name}={preferred[0].name}",
             )
         first = preferred[0]
-    if first.validity is None:
+    if not first.is_conditional:
         return [first]
     return [first, *(relation for relation in relations if relation is not first)]
 

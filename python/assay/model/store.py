@@ -17,7 +17,7 @@ from typing import Any
 from assay._native import Tape, TapeError, build_info
 from assay.paths import cache, write_atomically
 
-FORMAT = 9
+FORMAT = 10
 """Raised whenever the meaning of a cached file changes."""
 _MAGIC = f"assay cache {FORMAT}\n".encode()
 _HEADER_SIZE = len(_MAGIC) + hashlib.sha256().digest_size

@@ -7,6 +7,7 @@ and its value at one point: both are read from the list itself, without building
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -58,6 +59,21 @@ def evaluate_entries(entries: Sequence[Any], values: Mapping[str, float]) -> flo
     >>> evaluate_entries(["a", "b", ["div", 0, 1]], {"a": 1.0, "b": 4.0})
     0.25
     """
+    return _results(entries, values)[-1]
+
+
+def evaluate_numbers(entries: Sequence[Any], values: Mapping[str, float]) -> float | None:
+    """The value at a point; None where anything on the way to it is not a number.
+
+    >>> evaluate_numbers(["a", 0, ["div", 0, 1], 2, ["lt", 2, 3]], {"a": 0.0}) is None
+    True
+    """
+    results = _results(entries, values)
+    return None if any(map(math.isnan, results)) else results[-1]
+
+
+def _results(entries: Sequence[Any], values: Mapping[str, float]) -> list[float]:
+    """The value of every entry."""
     results: list[float] = []
     functions, append = _FUNCTIONS, results.append
     for entry in entries:
@@ -73,7 +89,7 @@ def evaluate_entries(entries: Sequence[Any], values: Mapping[str, float]) -> flo
             append(values[entry])
         else:
             append(float(entry["value"] if kind is dict else entry))
-    return results[-1]
+    return results
 
 
 def evaluate_partly(

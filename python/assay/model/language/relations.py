@@ -87,12 +87,13 @@ class Relation:
             names.pop(own, None)
         return tuple(names)
 
-    def use_formula(
-        self, formula: Callable[[Sequence[str], Mapping[str, float]], float], inputs: Sequence[str]
-    ) -> None:
+    def use_formula(self, formula: Callable[[Sequence[str], Mapping[str, float]], float]) -> None:
         """Compute the right-hand side by a function of its inputs instead of its expression."""
         self._formula = formula
-        self.inputs = tuple(inputs)
+
+    def use_inputs(self, inputs: Sequence[str], valid_inputs: Sequence[str]) -> None:
+        """Take names of inputs that are known already, so that expressions need not be read."""
+        self.inputs, self.valid_inputs = tuple(inputs), tuple(valid_inputs)
 
     def part_variables(self, name: str) -> tuple[str, ...]:
         """Names of the variables in one part; none when the relation lacks it."""
@@ -109,9 +110,14 @@ class Relation:
         return ()
 
     @property
+    def is_conditional(self) -> bool:
+        """Whether the relation may be used under a condition only."""
+        return "valid" in self.parts
+
+    @property
     def validity(self) -> Expression | None:
         """The condition under which the relation may be used; None when it always may."""
-        return self.part("valid") if "valid" in self.parts else None
+        return self.part("valid") if self.is_conditional else None
 
     @property
     def expression(self) -> Expression | None:

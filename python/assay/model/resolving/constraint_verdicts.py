@@ -83,8 +83,8 @@ class _Judge(Resolver):
         variables, given = self.registry.variables, self.inputs.values
         names = [n for n in constraint.inputs if n in variables and n not in given]
         if missing := tuple(name for name in names if variables[name].is_given(self.variants)):
-            text, meaning = constraint.text, constraint.meaning
-            return ConditionVerdict(constraint.name, text, "unknown", meaning, missing=missing)
+            condition, meaning = (constraint, "expression"), constraint.meaning
+            return ConditionVerdict(constraint.name, condition, "unknown", meaning, missing=missing)
         return None
 
     def _collect(

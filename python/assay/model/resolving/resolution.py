@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from assay.answers import data_of
 from assay.errors import MissingInputsError
+from assay.model.language.expression import to_text
 from assay.model.language.figures import figure
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
@@ -69,12 +70,21 @@ class ConditionVerdict(NamedTuple):
     """
 
     name: str
-    text: str
+    condition: str | tuple[Relation, str]
+    """As text, or as a part of a relation: a hundred hold for each whose text is read."""
     status: str
     meaning: str = ""
     missing: tuple[str, ...] = ()
     reason: str = ""
     values: tuple[tuple[Variable, float], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The condition as one line of text."""
+        if isinstance(self.condition, str):
+            return self.condition
+        relation, part = self.condition
+        return to_text(relation.part(part))
 
     @property
     def at(self) -> str:

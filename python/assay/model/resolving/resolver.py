@@ -11,7 +11,7 @@ from assay.model.dependency_walk import Walk, walk
 from assay.model.inputs import Inputs
 from assay.model.language.conditions import verdict
 from assay.model.language.dynamics import Stochastic
-from assay.model.language.expression import variables_of
+from assay.model.language.encoding import evaluate_numbers
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import (
@@ -127,11 +127,10 @@ class Resolver:
         return first
 
     def _is_valid(self, relation: Relation) -> Generator[str, float | None, bool | None]:
-        condition = relation.validity
-        if condition is None:
+        if not relation.is_conditional:
             return True
-        values = yield from self._collect(variables_of(condition))
-        return None if values is None else verdict(condition, values)
+        values = yield from self._collect(relation.valid_inputs)
+        return None if values is None else _holds(relation, "valid", values)
 
     def _walk_block(self, name: str, block: SimultaneousBlock) -> Walk[float | None]:
         members = [member for member in block.members if member not in self.inputs.values]
@@ -225,23 +224,22 @@ class Resolver:
         self, name: str, relation: Relation, part: str = "expression"
     ) -> ConditionVerdict:
         """Whether a condition of a relation holds, as far as its inputs are known."""
-        condition = relation.part(part)
-        text, meaning = str(condition), relation.meaning
+        condition, meaning = (relation, part), relation.meaning
         try:
-            values = {needed: self.value(needed) for needed in variables_of(condition)}
+            values = {needed: self.value(needed) for needed in relation.part_variables(part)}
         except AssayError as error:
-            return ConditionVerdict(name, text, "unknown", meaning, reason=error.message)
+            return ConditionVerdict(name, condition, "unknown", meaning, reason=error.message)
         known = {needed: value for needed, value in values.items() if value is not None}
         if len(known) < len(values):
             gaps = (self._missing_below(needed) for needed in values if needed not in known)
             missing = tuple(dict.fromkeys(gaps))
-            return ConditionVerdict(name, text, "unknown", meaning, missing=missing)
+            return ConditionVerdict(name, condition, "unknown", meaning, missing=missing)
         at = tuple((self.registry.variable(needed), value) for needed, value in known.items())
-        holds = verdict(condition, known)
+        holds = _holds(relation, part, known)
         if holds is None:
             reason = "a side of it is not a number"
-            return ConditionVerdict(name, text, "unknown", meaning, reason=reason, values=at)
-        return ConditionVerdict(name, text, "true" if holds else "false", meaning, values=at)
+            return ConditionVerdict(name, condition, "unknown", meaning, reason=reason, values=at)
+        return ConditionVerdict(name, condition, "true" if holds else "false", meaning, values=at)
 
     def _missing_below(self, name: str) -> str:
         """The first missing input that a variable without a value needs.
@@ -349,6 +347,12 @@ class Resolver:
             self.switches.pop(variable.name, None)
             relation: Relation = finished.value
             return relation
+
+
+def _holds(relation: Relation, part: str, values: Mapping[str, float]) -> bool | None:
+    """Whether a condition holds; its expression is read only where a part of it is not a number."""
+    value = evaluate_numbers(relation.entries(part), values)
+    return verdict(relation.part(part), values) if value is None else bool(value)
 
 
 def _valid_at(choices: list[Relation], point: Mapping[str, float]) -> Relation:
