@@ -41,6 +41,8 @@ LAYERS = (
     ("Floorplan", "floorplan", ("floorplan",)),
     ("Power delivery and heat", "delivery", ("delivery",)),
     ("Links", "links", ("links",)),
+    ("Hours of the day", "hours", ("hours",)),
+    ("Market", "market", ("market",)),
     ("Updates", "updates", ("updates.rules", "updates.orthogonal", "updates.schedules", "updates.states",
                              "updates.noise")),
     ("Scaling laws", "scaling", ("scaling",)),

@@ -45,6 +45,8 @@ SCOPE_MODULES = (
     "assay.stack.thermal",
     "assay.stack.econ",
     "assay.stack.carbon",
+    "assay.stack.hours",
+    "assay.stack.market",
     "assay.stack.lithography",
     "assay.stack.scaling",
     "assay.stack.nuclear",

@@ -67,7 +67,7 @@ interest = scope.declare(
 )
 
 
-def _annual_share(what: str, mark: str, meaning: str) -> tuple[Variable, Variable]:
+def _annual_share(what: str, mark: str, meaning: str) -> tuple[Variable, Variable, Variable]:
     """Declare lifetime, residual value and the share of the price that each year must earn."""
     lifetime = scope.declare(
         f"{what}.lifetime, n_{mark} [s as year]: amortization period of {meaning}",
@@ -91,11 +91,11 @@ def _annual_share(what: str, mark: str, meaning: str) -> tuple[Variable, Variabl
         ),
         reference=_ANNUITY,
     )
-    return lifetime, recovery
+    return lifetime, residual, recovery
 
 
-machine_lifetime, machine_recovery = _annual_share("machines", "IT", "machinery")
-site_lifetime, site_recovery = _annual_share("site", "site", "the site")
+machine_lifetime, machine_residual, machine_recovery = _annual_share("machines", "IT", "machinery")
+site_lifetime, _, site_recovery = _annual_share("site", "site", "the site")
 capital_rate = scope.declare(
     "capital.rate, k [USD/s as USD/h]: capital cost of machines and site per time",
     equals=(machine_capex * machine_recovery + site_capex * site_recovery) / year,
