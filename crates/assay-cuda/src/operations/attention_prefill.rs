@@ -50,8 +50,6 @@ pub(super) struct PrefillAttention {
 
 /// Rows and tokens of a tile of the Hopper kernel.
 const TILE_ROWS: u64 = 128;
-/// Mean rows per sequence below which tiles of one head would be mostly empty.
-const PACK_GQA_ROWS: u64 = TILE_ROWS / 2;
 /// Elements in the 128 bytes of the swizzle.
 const SWIZZLE_ELEMENTS: u32 = 64;
 
@@ -76,11 +74,11 @@ impl PrefillAttention {
         ]
     }
 
-    /// Query heads of a tile. Where most sequences have few queries, all that share a KV head
-    /// (PackGQA): then tiles are not mostly empty, and keys are read once.
+    /// Query heads of a tile. Beside a prompt there may be sequences that decode: then all that share
+    /// a KV head (PackGQA), so that tiles are not mostly empty and long contexts are read once.
     fn heads_per_tile(&self) -> u64 {
         let group_heads = self.heads / self.kv_heads;
-        match self.rows < PACK_GQA_ROWS * self.sequences && group_heads <= TILE_ROWS {
+        match self.sequences > 1 && group_heads <= TILE_ROWS {
             true => group_heads,
             false => 1,
         }
