@@ -302,6 +302,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             )  # fmt: skip
             for element, (gated, name) in product(HALF, epilogues):
                 yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name)}
+            for element, gated in product(HALF, (0, 1)):
+                chosen = activation("swiglu_clamped" if gated else "none")
+                yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": chosen, **layout("mxfp4")}
         case "lora_shrink.cu":
             # Inputs of 4096 and 14336, as an 8B model has them.
             for element, (inputs, chunks, norm) in product(HALF, ((4096, 2, 1), (14336, 7, 0))):

@@ -4,14 +4,20 @@
 // Tiling: a CTA is TILE_ROWS assignments of one expert by 128 weight rows, K in steps of 64; two stages of x and
 //   weights in shared memory, XOR-swizzled, read by ldmatrix. Four warps, each of 32 assignments by 64 weight rows.
 //   With GATED the weight rows alternate in eights between gates and their ups, so that one thread holds both.
-// Departures: rows of x are gathered by the loads; there is no permuted copy.
+// Departures: rows of x are gathered by the loads; there is no permuted copy. Weights in MXFP4 are loaded as stored, 16
+//   bytes of a row a thread for two steps, and become ELEMENT on their way from registers to shared memory.
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION (as epilogue.cuh).
+// Options: ELEMENT (bf16, fp16: of everything but packed weights), GATED, ACTIVATION (as epilogue.cuh), and for weights
+//   in MXFP4 the macros of packed_layout.cuh.
 // Launch: grid (ceil(weight rows / 128), max_tiles), CTA of 128, shared bytes 2 * (64 + 128) * 128.
-// Arguments: weights (experts x outputs x inputs), x, bias (experts x outputs, may be null), order, tiles (as
-//   group_assignments.cu with TILE_ROWS 64), y (assignments x columns), fan_out (assignments of a row of x), inputs (a
-//   multiple of 8), outputs.
+// Arguments: weights (experts x outputs x inputs), scales (as packed_layout.cuh, or null), x, bias (experts x outputs,
+//   may be null), order, tiles (as group_assignments.cu with TILE_ROWS 64), y (assignments x columns), fan_out
+//   (assignments of a row of x), inputs (a multiple of 8), outputs.
+#ifndef WEIGHT_FORMAT
+#define WEIGHT_FORMAT WeightFormat::Float16
+#endif
 #include "epilogue.cuh"
+#include "packed_layout.cuh"
 
 constexpr int TILE_ROWS = 64, TILE_OUTPUTS = 128, TILE_K = 64;
 constexpr int X_BYTES = TILE_ROWS * TILE_K * 2, STAGE_BYTES = X_BYTES + TILE_OUTPUTS * TILE_K * 2;
@@ -19,9 +25,29 @@ constexpr int X_BYTES = TILE_ROWS * TILE_K * 2, STAGE_BYTES = X_BYTES + TILE_OUT
 // The address of a 16-byte chunk of a row of 128 bytes, swizzled so that ldmatrix reads eight rows without conflicts.
 DEVICE u32 swizzled(u32 tile, int row, int chunk) { return tile + row * TILE_K * 2 + (chunk ^ row % 8) * 16; }
 
+constexpr bool PACKED = WEIGHT_FORMAT != WeightFormat::Float16;
+static_assert(!PACKED || (WEIGHT_FORMAT == WeightFormat::E2m1 && SCALE_FORMAT == ScaleFormat::Exponent), "MXFP4 only");
+
+// Eight e2m1 floats, the lowest bits first, times a scale of twice their values. A code's exponent and mantissa are the
+// upper ones of a float that is 2^126 times as small, subnormal ones too, so that shifts and exact products suffice.
+DEVICE uint4 dequantized_unit(u32 codes, float scale) {
+    u32 words[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float v[2];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const u32 code = codes >> (i * 8 + j * 4);
+            v[j] = __uint_as_float((code & 8) << 28 | (code & 7) << 22) * 0x1p127f * scale;
+        }
+        words[i] = pack<ELEMENT>(v[0], v[1]);
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 KERNEL __launch_bounds__(128)
-grouped_gemm(const ELEMENT* weights, const ELEMENT* x, const ELEMENT* bias, const int* order, const int* tiles,
-             ELEMENT* y, int fan_out, int inputs, int outputs TRACE_PARAMETER) {
+grouped_gemm(const void* weights, const u8* scales, const ELEMENT* x, const ELEMENT* bias, const int* order,
+             const int* tiles, ELEMENT* y, int fan_out, int inputs, int outputs TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];
     const u32 base = shared_address(dynamic);
@@ -34,7 +60,8 @@ grouped_gemm(const ELEMENT* weights, const ELEMENT* x, const ELEMENT* bias, cons
     const int expert = tiles[blockIdx.y * 3], first = tiles[blockIdx.y * 3 + 1], rows = tiles[blockIdx.y * 3 + 2];
     if (expert < 0)
         return;
-    weights += i64(expert) * outputs * inputs;
+    const i64 first_row = i64(expert) * outputs;
+    const ELEMENT* dense = static_cast<const ELEMENT*>(weights) + first_row * inputs;
     // The weight row of row r of a tile; -1 past the last.
     auto weight_row = [&](int r) {
         if (!GATED) {
@@ -61,22 +88,62 @@ grouped_gemm(const ELEMENT* weights, const ELEMENT* x, const ELEMENT* bias, cons
             const int r = own_row + i * 16;
             cp_async_16(swizzled(x_tile, r, chunk), x_rows[i] + (inside ? at : 0), inside && r < rows);
         }
+        if constexpr (PACKED)
+            return;
 #pragma unroll
         for (int i = 0; i < TILE_OUTPUTS / 16; i++) {
             const int r = own_row + i * 16, output = weight_row(r);
             const bool valid = inside && output >= 0;
-            cp_async_16(swizzled(w_tile, r, chunk), weights + (valid ? i64(output) * inputs + at : 0), valid);
+            cp_async_16(swizzled(w_tile, r, chunk), dense + (valid ? i64(output) * inputs + at : 0), valid);
         }
+    };
+    // Packed weights: a thread has unit t of the k-steps of every 32nd row, four k-steps in 16 bytes.
+    const int unit = threadIdx.x % 4, packed_row = threadIdx.x / 4;
+    uint4 codes[TILE_OUTPUTS / 32];
+    u32 exponents[TILE_OUTPUTS / 32];
+    auto fetch = [&](int k) {
+#pragma unroll
+        for (int i = 0; i < TILE_OUTPUTS / 32; i++) {
+            const int output = weight_row(packed_row + i * 32);
+            codes[i] = zero16();
+            exponents[i] = 0;
+            if (output >= 0) {
+                const i64 row = first_row + output;
+                const u8* line = static_cast<const u8*>(weights) + row * row_bytes(inputs);
+                codes[i] = load16(line + weight_offset(k * TILE_K + unit * 8));
+                const u8* row_scales = scales + row * scale_row_bytes(inputs);
+                exponents[i] = *reinterpret_cast<const u32*>(row_scales + k * TILE_K / 32);
+            }
+        }
+    };
+    auto store = [&](int k, int stage) {
+        const u32 w_tile = base + stage * STAGE_BYTES + X_BYTES;
+#pragma unroll
+        for (int i = 0; i < TILE_OUTPUTS / 32; i++)
+#pragma unroll
+            for (int s = 0; s < 2; s++) {
+                const u32 exponent = exponents[i] >> (k % 2 * 2 + s) * 8 & 255;
+                const u32 of_step = k % 2 ? word(codes[i], 2 + s) : word(codes[i], s);
+                const uint4 values = dequantized_unit(of_step, exponent_scale(exponent));
+                store16_shared(swizzled(w_tile, packed_row + i * 32, s * 4 + unit), values);
+            }
     };
     const int steps = ceil_divide(inputs, TILE_K);
     load(0, 0);
     cp_async_commit();
+    if constexpr (PACKED) {
+        fetch(0);
+        store(0, 0);
+    }
     const int low = lane / 8 % 2, high = lane / 16, inner = lane % 8;
     float sums[2][8][4] = {};
     for (int k = 0; k < steps; k++) {
         if (k + 1 < steps)
             load(k + 1, (k + 1) % 2);
         cp_async_commit();
+        if constexpr (PACKED)
+            if (k + 1 < steps && k % 2)
+                fetch(k + 1);
         cp_async_wait<1>();
         __syncthreads();
         const u32 x_tile = base + k % 2 * STAGE_BYTES, w_tile = x_tile + X_BYTES;
@@ -97,6 +164,9 @@ grouped_gemm(const ELEMENT* weights, const ELEMENT* x, const ELEMENT* bias, cons
                 }
             }
         }
+        if constexpr (PACKED)
+            if (k + 1 < steps)
+                store(k + 1, (k + 1) % 2);
         __syncthreads();  // all warps are done with this stage before it is loaded again
     }
     auto with_bias = [&](float v, int output) {

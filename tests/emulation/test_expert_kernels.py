@@ -1,8 +1,13 @@
 """The kernels of a mixture of experts against double precision, run thread by thread on the host."""
 
+import gguf
 import numpy as np
 import pytest
 from emulator import Kernel, from_bf16, random_bf16
+from gguf.quants import dequantize
+from test_linear_kernels import packed, random_blocks
+
+from kernel_variants import activation, layout
 
 TOLERANCE = 1e-2
 """Of the largest value: results are rounded to bf16."""
@@ -99,3 +104,37 @@ def test_grouped_small_m_gemm(backward: bool, early_copies: bool) -> None:
     expected = gates / (1 + np.exp(-gates)) * ups
     got, expected = from_bf16(out)[real], expected[real]
     np.testing.assert_allclose(got, expected, atol=TOLERANCE * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("backward", "early_copies"), [(False, False), (True, True)])
+def test_grouped_gemm_of_mxfp4_as_stored(backward: bool, early_copies: bool) -> None:
+    """Gates and ups of two experts, over the ends of a tile's rows, of its outputs and of 128 inputs."""
+    experts_count, outputs, inputs, fan_out, tokens = 2, 144, 352, 2, 9
+    options = layout("mxfp4")
+    blocks, values = random_blocks("MXFP4", experts_count * outputs, inputs)
+    blocks[:, ::17] = 120 + blocks[:, ::17] % 8
+    values = dequantize(blocks, gguf.GGMLQuantizationType.MXFP4).astype(np.float64)
+    weights, scales = packed("MXFP4", blocks, experts_count * outputs, inputs, options)
+    x, bias = random_bf16(11, tokens, inputs, scale=0.05), random_bf16(12, experts_count, outputs)
+    experts = np.array([1, 0] * (tokens - 1) + [0, -1], np.int32)
+    order = np.argsort(np.where(experts < 0, 9, experts), kind="stable").astype(np.int32)
+    tiles = np.array([[0, 0, tokens], [1, tokens, tokens - 1], [-1, 0, 0]], np.int32)
+    out = np.full((tokens * fan_out, outputs // 2), 0xFFFF, np.uint16)
+    kernel = Kernel(
+        "grouped_gemm.cu", ELEMENT="bf16", GATED=1, ACTIVATION=activation("none"), **options
+    )
+    kernel(
+        (2, 3), 128, weights, scales, x, bias, order, tiles, out, fan_out, inputs, outputs,
+        shared=2 * (64 + 128) * 128, late=[x, order, tiles], backward=backward,
+        early_copies=early_copies,
+    )  # fmt: skip
+    assert (out[experts < 0] == 0xFFFF).all()
+    by_expert = values.reshape(experts_count, outputs, inputs)
+    product = np.stack([
+        by_expert[max(expert, 0)] @ from_bf16(x[i // fan_out]) + from_bf16(bias[max(expert, 0)])
+        for i, expert in enumerate(experts)
+    ])  # fmt: skip
+    gates, ups = np.split(product, 2, axis=1)
+    expected = (gates / (1 + np.exp(-gates)) * ups)[experts >= 0]
+    got = from_bf16(out[experts >= 0])
+    np.testing.assert_allclose(got, expected, atol=2.0**-8 * np.abs(expected).max())

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from assay import ops, xp
+from assay.engine.loading.dequantize import dequantize as dequantize_blocks
 from assay.runtime import Array, Device, cuda
 from assay.runtime.rounding import narrow
 
@@ -324,3 +325,40 @@ def test_limits_of_zero_turn_the_kernels_off(
     )
     monkeypatch.setattr(device, "capabilities", without)
     np.testing.assert_allclose(product(), expected, atol=TOLERANCE * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("tokens", [3, 150, 700])
+def test_experts_in_mxfp4_are_multiplied_as_stored(
+    device: Device, tokens: int, gated: bool
+) -> None:
+    """By GEMV and by tiles, against NumPy; tiles have the bits of the same values in bf16."""
+    experts_count, outputs, inputs, fan_out = 5, 144, 2880, 2
+    blocks = RANDOM.integers(0, 256, (experts_count * outputs, inputs // 32, 17), np.uint8)
+    blocks[..., 0] = RANDOM.integers(116, 124, blocks.shape[:2])
+    blocks = blocks.reshape(experts_count * outputs, -1)
+    shape = (experts_count * outputs, inputs)
+    values = dequantize_blocks(blocks, "mxfp4", shape)
+    weights = ops.pack(blocks, "mxfp4", shape, device)
+    dense = ops.pack(narrow(values), "bf16", shape, device)
+    x, rows = upload(device, tokens, inputs, scale=inputs**-0.5)
+    bias, biases = upload(device, experts_count, outputs)
+    experts = RANDOM.integers(0, experts_count, (tokens, fan_out)).astype(np.int32)
+    options = {
+        "experts_count": experts_count,
+        "bias": bias,
+        "activation": "swiglu" if gated else None,
+    }
+    places = xp.asarray(experts, device=device)
+    got = ops.grouped_linear(x, weights, places, **options)
+    of_all = rows @ values.T
+    of_all = of_all.reshape(tokens, experts_count, outputs) + biases
+    expected = np.take_along_axis(of_all, experts[..., None].astype(np.int64), axis=1)
+    expected = expected.reshape(tokens * fan_out, outputs)
+    if gated:
+        gates, ups = np.split(expected, 2, axis=1)
+        expected = silu(gates) * ups
+    np.testing.assert_allclose(read(got), expected, atol=TOLERANCE * np.abs(expected).max())
+    if tokens * fan_out > 256:
+        same = ops.grouped_linear(x, dense, places, **options)
+        np.testing.assert_array_equal(got.to_numpy(), same.to_numpy())

@@ -10,6 +10,7 @@ use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
 use super::grouped_small_m_gemm_hopper::try_grouped_small_m_gemm_hopper;
 use super::layers::activation;
 use super::linear::weights;
+use super::packed_layout::WeightFormat;
 use super::packed_weights::PackedWeights;
 use crate::device::LaunchConfig;
 use assay_operations::ElementFormat::{self, I32};
@@ -23,8 +24,8 @@ const TILE_OUTPUTS: u64 = 128;
 /// Two stages of x and weights, of 128 bytes a row.
 const SHARED_BYTES: u64 = 2 * (TILE_ROWS + TILE_OUTPUTS) * 128;
 
-/// Assignments up to which each reads packed weights by itself: more dequantize all experts first,
-/// which moves as many bytes as about so many assignments read.
+/// Assignments up to which each reads packed weights by itself. More multiply tiles of MXFP4, or dequantize
+/// all experts of another format first, which moves as many bytes as about so many assignments read.
 const MAX_PACKED_ASSIGNMENTS: u64 = 256;
 
 impl GroupedLinear {
@@ -89,7 +90,10 @@ impl GroupedLinear {
             if batch_invariant || self.assignments <= MAX_PACKED_ASSIGNMENTS {
                 return launch_grouped_gemv(call, self);
             }
-            return self.launch_dequantized(call, &packed);
+            return match packed.layout.weight_format {
+                WeightFormat::E2m1 => self.launch_gemm(call),
+                _ => self.launch_dequantized(call, &packed),
+            };
         }
         if !batch_invariant && self.prefers_gemv(call)? {
             return launch_grouped_gemv(call, self);
@@ -149,11 +153,16 @@ impl GroupedLinear {
         [order, tiles]: [DevicePointer; 2],
         max_tiles: u64,
     ) -> Result<()> {
-        let defines: [Define; 3] = [
+        let mut defines: Vec<Define> = vec![
             ("ELEMENT", call.float_type("x", self.x)?.into()),
             ("GATED", self.gated.into()),
             ("ACTIVATION", self.activation.into()),
         ];
+        let mut scales = KernelArgument::Pointer(DevicePointer(0));
+        if let Some(packed) = &self.packed {
+            defines.extend(packed.layout.defines());
+            scales = KernelArgument::Pointer(packed.scales);
+        }
         let function = call.function("grouped_gemm", &defines)?;
         let config = LaunchConfig {
             shared_bytes: SHARED_BYTES as u32,
@@ -161,6 +170,7 @@ impl GroupedLinear {
         };
         let arguments = [
             pointer(self.weights),
+            scales,
             pointer(self.x),
             pointer_or_null(self.bias),
             KernelArgument::Pointer(order),
