@@ -27,6 +27,7 @@ def bench_serving(
 ) -> Report:
     """Measure the servers and report every window."""
     from assay.bench.serving.comparison import compare_servers
+    from assay.bench.serving.users import CASE
 
     if len(rivals) > 1:
         raise InputError(f"--rival: expected one for serving, got {len(rivals)}")
@@ -34,6 +35,11 @@ def bench_serving(
         raise InputError(
             "--model: expected a model to serve on a CPU, got none", "assay pull smollm2"
         )
+    if CASE in cases:
+        if len(cases) > 1:
+            raise InputError(f"--case {CASE}: expected it alone, got {len(cases)} cases")
+        rival = rivals[0] if rivals else None
+        return _users(model or GPU_MODEL, device, rival, quick=quick, save=save, as_json=as_json)
     with working("measuring serving", log=True) as progress:
         answer = compare_servers(
             model or GPU_MODEL,
@@ -46,6 +52,29 @@ def bench_serving(
         )
     data = answer.to_json()
     return report_of(answer, lambda canvas: _text(data, canvas), as_json)
+
+
+def _users(
+    model: str, device: str, rival: str | None, *, quick: bool, save: Path | None, as_json: bool
+) -> Report:
+    """Users of servers that take turns."""
+    from assay import json_records, paths
+    from assay.bench.serving.users import compare_users
+
+    with working("measuring serving", log=True) as progress:
+        answer = compare_users(model, device, rival=rival, quick=quick, progress=progress)
+    if save is not None:
+        paths.write_atomically(save, f"{json_records.dumps(answer.to_json(), depth=2)}\n".encode())
+    header = ("server", "tokens/s", "assay is", "from", "to")
+    rows: list[list[str | tuple[str, str]]] = [
+        [
+            (row.server, styles.NAME),
+            f"{row.tokens_per_s:,.0f}",
+            *(f"{value:.2f}x" for value in (row.median, row.least, row.most)),
+        ]
+        for row in answer.ratios()
+    ]
+    return report_of(answer, lambda canvas: table(header, rows, canvas, right=range(1, 5)), as_json)
 
 
 def _text(data: Mapping[str, Any], canvas: Canvas) -> Iterator[Line]:

@@ -5,12 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from assay.bench.serving import servers
+from assay.bench.serving import servers, users
 from assay.bench.serving.adapters import write_adapters
 from assay.bench.serving.comparison import compare_servers
 from assay.bench.serving.floor import Ceilings, request_floor_s
 from assay.bench.serving.scenarios import ADAPTERS, SCENARIOS, scenarios
 from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
+from assay.bench.serving.users import Turn, UsersComparison
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading import dummy_weights, open_model
 from assay.engine.loading.dummy_checkpoint import write_checkpoint
@@ -160,3 +161,39 @@ def test_a_window_without_an_answer_says_why(tmp_path):
         NoDataError, match=r"got none: .* requests failed: .*context is 1024 tokens"
     ):
         compare_servers("synthetic", "cpu", cases=["1024/128"], quick=True, logs=tmp_path)
+
+
+def test_windows_of_users_are_compared_round_by_round():
+    turns = [
+        Turn(server, number, {"output_throughput": rate}, ())
+        for server, rates in {
+            "assay": (200.0, 100.0, 300.0),
+            "slow": (20.0, 20.0, 20.0),
+            "fast": (100.0, 80.0, 100.0),
+        }.items()
+        for number, rate in enumerate(rates, 1)
+    ]
+    compared = UsersComparison("m", "cpu", False, {}, {}, {}, turns)
+    fastest, slowest, own = compared.ratios()
+    assert (fastest.server, fastest.median, fastest.least, fastest.most) == ("fast", 2, 1.25, 3)
+    assert (slowest.server, slowest.tokens_per_s, slowest.median) == ("slow", 20, 10)
+    assert (own.server, own.least, own.most) == ("assay", 1, 1)
+
+
+def test_llama_cpp_gets_a_slot_for_every_user(monkeypatch, tmp_path):
+    monkeypatch.setattr(servers.shutil, "which", lambda name: f"/bin/{name}")
+    commands = users._rivals("llama.cpp", "m", tmp_path / "m.gguf")
+    assert [command.name[-3:].strip() for command in commands] == ["on", "off"]
+    words = commands[0].arguments
+    assert words[words.index("--parallel") + 1] == "8"
+    assert words[words.index("--ctx-size") + 1] == "8192"
+    with pytest.raises(AssayError, match="expected a GGUF file as the model, got m"):
+        users._rivals("llama.cpp", "m", tmp_path)
+
+
+def test_users_of_a_server_get_whole_answers(tmp_path):
+    compared = users.compare_users("synthetic", "cpu", rival=None, quick=True, logs=tmp_path)
+    [turn] = compared.turns
+    assert turn.figures["total_output_tokens"] == users.USERS * 128
+    assert compared.notes == ()
+    assert compared.to_json()["ratios"][0]["median"] == 1.0

@@ -49,10 +49,15 @@ class Point:
 
 
 def saturated(
-    server: RunningServer, scenario: Scenario, count: CountTokens, requests: int, seed: int
+    server: RunningServer,
+    scenario: Scenario,
+    count: CountTokens,
+    requests: int,
+    seed: int,
+    at_once: int = AT_ONCE,
 ) -> Point:
-    """As many requests under way as the server takes, and what it then delivers."""
-    return _point(server, scenario, count, requests, seed, None, "saturated")
+    """So many requests under way, by default as many as the server takes, and what it then delivers."""
+    return _point(server, scenario, count, requests, seed, None, "saturated", at_once)
 
 
 def at_rate(
@@ -76,8 +81,9 @@ def _point(
     seed: int,
     rate: float | None,
     load: str,
+    at_once: int = AT_ONCE,
 ) -> Point:
-    planned = scenario.planned(requests + WARMUP, seed, count, rate=rate, at_once=AT_ONCE)
+    planned = scenario.planned(requests + WARMUP, seed, count, rate=rate, at_once=at_once)
     before = server.counters()
     with LoadClient(server.url, ClientOptions(timeout_s=600.0)) as client:
         window = client.run_window(planned, Window(requests=requests, warmup_requests=WARMUP))

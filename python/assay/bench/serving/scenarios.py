@@ -63,7 +63,9 @@ class Scenario:
         return arrivals.with_rate(made, rate, 1.0, None, None, seed)
 
 
-def _fixed(prompt: int, output: int) -> Callable[[int, int, CountTokens], Workload]:
+def fixed_lengths(prompt: int, output: int) -> Callable[[int, int, CountTokens], Workload]:
+    """Makes workloads of prompts and answers of so many tokens."""
+
     def make(requests: int, seed: int, count: CountTokens) -> Workload:
         return workload(
             "decode",
@@ -103,14 +105,14 @@ def _turns(requests: int, seed: int, count: CountTokens) -> Workload:
 
 def _records(requests: int, seed: int, count: CountTokens) -> Workload:
     """Answers that must be records under a schema, more of them than fit: all are equally long."""
-    made = _fixed(200, 128)(requests, seed, count)
+    made = fixed_lengths(200, 128)(requests, seed, count)
     schema = {"type": "json_schema", "json_schema": {"name": "orders", "schema": SCHEMA}}
     return _with_fields(made, lambda _: {"response_format": schema})
 
 
 def _adapted(requests: int, seed: int, count: CountTokens) -> Workload:
     """Every request by another of the adapters, in turn."""
-    made = _fixed(200, 128)(requests, seed, count)
+    made = fixed_lengths(200, 128)(requests, seed, count)
     return _with_fields(made, lambda number: {"model": ADAPTERS[number % len(ADAPTERS)]})
 
 
@@ -122,11 +124,11 @@ def _with_fields(made: Workload, fields: Callable[[int], dict[str, Any]]) -> Wor
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.name: scenario
     for scenario in (
-        Scenario("1024/128", 1024, 128, _fixed(1024, 128)),
-        Scenario("4900/128", 4900, 128, _fixed(4900, 128)),
-        Scenario("200/500", 200, 500, _fixed(200, 500)),
+        Scenario("1024/128", 1024, 128, fixed_lengths(1024, 128)),
+        Scenario("4900/128", 4900, 128, fixed_lengths(4900, 128)),
+        Scenario("200/500", 200, 500, fixed_lengths(200, 500)),
         Scenario("turns", PREFIX + 5 * TURN // 2, 128, _turns, new_prompt=TURN),
-        Scenario("batch", 200, 200, _fixed(200, 200), at_rates=False, requests=1000),
+        Scenario("batch", 200, 200, fixed_lengths(200, 200), at_rates=False, requests=1000),
         Scenario("json", 200, 128, _records),
         Scenario("adapters", 200, 128, _adapted, uses_adapters=True),
     )
