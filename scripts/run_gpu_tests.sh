@@ -35,7 +35,9 @@ export PYTHONPATH="$PWD/scripts:$PWD/tests:$PWD/tests/engine${PYTHONPATH:+:$PYTH
 export ASSAY_KERNELS="$PWD/kernels" ASSAY_TEST_DEVICE="${ASSAY_TEST_DEVICE:-cuda:0}"
 run() {
   local status=0
+  # A test that hangs ends its process, prints where it stood, and counts as failed.
   "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
+    -o faulthandler_timeout=150 -o faulthandler_exit_on_timeout=true \
     -p no:cacheprovider --import-mode=importlib "$@" || status=$?
   # 5: no test was selected.
   [[ $status == 0 || $status == 5 ]]
