@@ -258,6 +258,17 @@ def run_command(
     force: Annotated[
         bool, option("--force", "Experiment although the engine is near its floor.")
     ] = False,
+    watch: Annotated[
+        bool,
+        option(
+            "--watch",
+            "Keep measuring after promotion, on top of the budget, and go back on a regression. "
+            "Ctrl-C ends it.",
+        ),
+    ] = False,
+    watch_for: Annotated[
+        str | None, option("--watch-for TIME", "Watch for so long: 90s, 20m, 24h.")
+    ] = None,
     dry_run: Annotated[
         bool, option("--dry-run", "Measure, diagnose and rank; change no setting.")
     ] = False,
@@ -295,13 +306,15 @@ def run_command(
     if workload is not None and load is not None:
         raise InputError("expected --workload or --load, got both")
     seconds = parse_duration("--budget", budget)
+    watched_s = None if watch_for is None else parse_duration("--watch-for", watch_for)
+    is_watched = watch or watched_s is not None
     if replicas is None:
         refuse_fleet_options(promote, change, max_out, node_python)
     else:
         asked = FleetRequest(
             *(replicas, engine, restart, promote, change, adapter, node_python, max_out),
             *(workload or load, slo, metric, concurrency, rate, input_tokens, output_tokens),
-            *(seconds, seed),
+            *(seconds, seed, is_watched, watched_s),
         )
         return promoted(asked, as_json)
     with run_progress(seconds) as progress:
@@ -336,6 +349,8 @@ def run_command(
             use_history=not no_history,
             force=force,
             dry_run=dry_run,
+            watch=is_watched,
+            watch_s=watched_s,
             resume=resume,
             price=price,
             progress=progress,

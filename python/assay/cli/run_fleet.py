@@ -37,6 +37,8 @@ class FleetRequest(NamedTuple):
     output_tokens: int | None
     budget_s: float
     seed: int
+    watch: bool
+    watch_s: float | None
 
 
 def refuse_fleet_options(
@@ -89,6 +91,8 @@ def promoted(asked: FleetRequest, as_json: bool) -> Report:
         max_out=asked.max_out,
         budget_s=asked.budget_s,
         seed=asked.seed,
+        watch=asked.watch,
+        watch_s=asked.watch_s,
     )
     with run_progress(asked.budget_s) as progress:
         gpu = asked.node_python is not None or bool(probe().gpus)

@@ -6,7 +6,7 @@ import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ from assay.improve.fleet.promotion import Promotion, StagedPromotion
 from assay.improve.fleet.protocol import ReplicaLostError, ReplicaRefusedError, Sample
 from assay.improve.fleet.replicas import AgentFleet, FleetPlan, opened
 from assay.improve.fleet.settings import PromotionSettings, most_out, stages
+from assay.improve.fleet.watching import watch_fleet
 from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import RollbackError
@@ -54,6 +55,9 @@ class FleetOptions:
     max_out: int | None = None
     budget_s: float
     seed: int = 0
+    watch: bool = False
+    """Guard the fleet after promotion, until Ctrl-C or for `watch_s` seconds."""
+    watch_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,15 @@ def _promoted(session: _Session, fleet: AgentFleet) -> Promotion:
     fleet.out = session.out = _out(session, fleet, settings)
     shown = ", ".join(f"{name}={value}" for name, value in session.changes.items())
     progress.phase(f"stages of {shown}", session.deadline - time.monotonic())
-    return promotion.run()
+    result = promotion.run()
+    if result.verdict == "promoted" and session.options.watch:
+        progress.phase("watch", session.options.watch_s or 0.0)
+        watched = watch_fleet(promotion, session.options.watch_s or math.inf)
+        session.notes.append(watched.statement)
+        if watched.reason:
+            problems = tuple(watched.problems)
+            return replace(result, verdict="regressed", reason=watched.reason, problems=problems)
+    return result
 
 
 def _out(session: _Session, fleet: AgentFleet, settings: PromotionSettings) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from assay.improve.fleet.capacity import replicas_out
 from assay.improve.fleet.promotion import StagedPromotion
 from assay.improve.fleet.protocol import ReplicaFailedError, ReplicaRefusedError, Sample
 from assay.improve.fleet.settings import PromotionSettings, stages
+from assay.improve.fleet.watching import watch_fleet
 
 
 def promoted(fleet: SimulatedFleet, settings: PromotionSettings | None = None) -> StagedPromotion:
@@ -150,3 +152,36 @@ def test_a_replica_that_fails_already_is_refused_by_name() -> None:
 
     with pytest.raises(ReplicaRefusedError, match=r"replica-5: .* got 3 of 100 that failed"):
         promoted(Broken("broken"))
+
+
+class FadingFleet(SimulatedFleet):
+    """Gains at first; later the change costs more than it brought."""
+
+    fades_after = 12
+
+    def measure(self, names: Collection[str], load: float = 1.0) -> dict[str, Sample]:
+        self.fades_after -= self.kept
+        if self.fades_after <= 0:
+            self.gain = -0.1
+        return super().measure(names, load)
+
+
+def test_a_fleet_goes_back_when_a_kept_change_turns_bad() -> None:
+    fleet = FadingFleet("fading", 8, 0.1, Noise(fleet=0.01, rack=0.005))
+    promotion = promoted(fleet)
+    assert promotion.run().verdict == "promoted"
+    watched = watch_fleet(promotion, math.inf)
+    assert "faster first, slower later" in watched.reason
+    assert 12 < watched.windows < 40
+    assert not any(fleet.changed.values())
+
+
+def test_a_fleet_is_watched_for_as_long_as_asked() -> None:
+    fleet = SimulatedFleet("steady", 8, 0.1)
+    promotion = promoted(fleet)
+    assert promotion.run().verdict == "promoted"
+    ticks = itertools.count()
+    promotion.clock = lambda: float(next(ticks))
+    watched = watch_fleet(promotion, 30.0)
+    assert (watched.reason, watched.windows) == ("", 29)
+    assert all(fleet.changed.values())

@@ -73,7 +73,7 @@ class Node:
         try:
             self._ask("beat", BEAT_S, {})
         except AssayError:
-            # Whoever asks next is told.
+            # The next question is told.
             return
         finally:
             self._lock.release()

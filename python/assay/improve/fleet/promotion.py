@@ -190,7 +190,7 @@ class StagedPromotion:
         return math.fsum(ratios) / len(ratios) if ratios else -math.inf
 
     def _start(self, changed: Mapping[str, bool]) -> None:
-        # Whoever is asked to change may have changed, however far the start came.
+        # A replica that is asked to change may have changed, however far the start came.
         self.in_force |= {name for name, is_on in changed.items() if is_on}
         self.fleet.start(changed)
         self.in_force -= {name for name, is_on in changed.items() if not is_on}

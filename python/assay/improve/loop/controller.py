@@ -26,6 +26,7 @@ from assay.improve.loop.phases.capture import capture
 from assay.improve.loop.phases.experiments import experiment
 from assay.improve.loop.phases.predict import Calibrate, predict
 from assay.improve.loop.phases.soak import soak
+from assay.improve.loop.phases.watch import watch
 from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
@@ -153,6 +154,7 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
     # a server is spared a restart before the confirmation.
     allotment = experiment(state)
     soak(state, allotment)
+    watch(state)
 
 
 def _lost(state: RunState, error: EngineLostError) -> Outcome:

@@ -86,7 +86,10 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
     """Settle the engine, judge, write the files and the report."""
     state.end_phase()
     verdict, reason = failure or _judged(state)
-    if failure is None:
+    if failure is None and state.watched.reason:
+        # The watch has brought the start back already.
+        verdict, reason = "rolled back", state.watched.reason
+    elif failure is None:
         verdict, reason = _settle(state, verdict, reason)
     outcome = _outcome(state, verdict, reason)
     _write_files(state)
@@ -194,7 +197,7 @@ def _problem(verdict: RunVerdict, reason: str, run: str) -> AssayError | None:
 
 def _time_taken(state: RunState) -> list[str]:
     """How long the run took, where that is beyond its budget."""
-    spent, budget = state.budget.spent, state.budget.total_s
+    spent, budget = state.budget.spent - state.watched.seconds, state.budget.total_s
     if spent <= 1.05 * budget:
         return []
     return [

@@ -47,6 +47,10 @@ class RunOptions:
     """Libraries of the user's own, besides the built-in one."""
     force: bool = False
     """Experiment although the engine is near its floor."""
+    watch: bool = False
+    """Keep guarding after promotion, and take back what regresses."""
+    watch_s: float | None = None
+    """Seconds to watch, on top of the budget; None until it is interrupted."""
 
     @property
     def most_changed(self) -> float:

@@ -117,6 +117,17 @@ class Soaked:
     """The stack against the start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the guard after promotion saw."""
+
+    windows: int = 0
+    reason: str = ""
+    """Why the kept settings were taken back; empty where they were not."""
+    seconds: float = 0.0
+    """On top of the budget."""
+
+
 @dataclass(slots=True)
 class RunState:
     """A run under way: its parts, what each phase found so far, and what is to be reported.
@@ -153,6 +164,7 @@ class RunState:
     untried: int = 0
     """Candidates that the budget left no time for."""
     soaked: Soaked = Soaked()
+    watched: Watched = Watched()
     interrupted: bool = False
 
     known_answers: dict[str, KnownAnswers] = field(default_factory=dict)
