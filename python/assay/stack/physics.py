@@ -32,6 +32,15 @@ vacuum_permittivity = scope.constant(
         "Tiesinga et al. 2021, CODATA recommended values of the fundamental physical constants: 2018", "Table 31"
     ),
 )
+electron_mass = scope.constant(
+    "electron_mass",
+    "m_e",
+    "9.1093837015e-31 kg",
+    "mass of an electron",
+    reference=cited(
+        "Tiesinga et al. 2021, CODATA recommended values of the fundamental physical constants: 2018", "Table 31"
+    ),
+)
 _AME = cited("Wang et al. 2021, The AME 2020 atomic mass evaluation (II)", "Table I, atomic masses")
 hydrogen_mass = scope.constant(
     "hydrogen_mass", "m_H", "1.67353283776e-27 kg", "mass of a hydrogen atom: 1.007825031898 u", reference=_AME

@@ -89,12 +89,3 @@ wasted = scope.declare(
     reference=by_definition("tokens above the least, over tokens"),
     target=True,
 )
-rate_factor = scope.declare(
-    "noise.rate_factor, k_eta: learning rate over that of the largest batches, for plain gradient steps",
-    equals=1 / (1 + variance / tokens_per_step),
-    bounds=(0, 1),
-    reference=cited(
-        "McCandlish, Kaplan, Amodei et al. 2018, An Empirical Model of Large-Batch Training", "sec. 2.2, eq. 2.7"
-    ),
-    target=True,
-)
