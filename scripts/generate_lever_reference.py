@@ -66,6 +66,8 @@ def _lever(lever: Lever) -> Iterator[str]:
         risk = f"; {knob.riskier} values need more memory" if knob.riskier else ""
         yield f"- `{knob.knob}`: {values}{risk}"
     yield f"- Changes {change}; risk: {lever.safety}; outputs: {lever.correctness}."
+    if lever.memory:
+        yield "- What it gains depends on how much memory there is."
     if lever.applies:
         yield f"- Applies where {' and '.join(f'`{condition}`' for condition in lever.applies)}."
     if lever.addresses:

@@ -368,3 +368,45 @@ def test_callers_that_contradict_are_reported() -> None:
     assert lying is not None
     assert honest["agreeing"] == honest["kernels"]
     assert lying["agreeing"] < 0.7 * lying["kernels"]
+
+
+@pytest.mark.parametrize(("family", "seed"), [("dense", 2), ("moe", 7)])
+def test_norms_of_several_rows_do_not_halve_the_batch(family: str, seed: int) -> None:
+    """A norm kernel of two rows a block has half as many blocks as the step has tokens."""
+    made = Generator(seed, family=family, scheme="real", ranks=1)
+    made.style |= dict.fromkeys(("rope_with_cache", "activation_fused", "extra_copy"), False)
+    synthetic = made.generate()
+    events = synthetic.trace.events
+    grids = events["grid"].to_list()
+    for row, _, _, operation in synthetic.truth:
+        if grids[row] is not None and operation in ("rope", "activation", "qk_norm"):
+            # Parts of rows, as element-wise kernels of a compiler have them.
+            grids[row] = [3 * grids[row][0], *grids[row][1:]]
+        elif grids[row] is not None and operation.endswith("norm"):
+            grids[row] = [(grids[row][0] + 1) // 2, *grids[row][1:]]
+    name = pl.col("name").cast(pl.String)
+    writes = {row for row, _, _, operation in synthetic.truth if operation == "kv_cache_write"}
+    is_write = pl.Series([row in writes for row in range(events.height)])
+    events = events.with_columns(
+        pl.Series("grid", grids, dtype=events["grid"].dtype),
+        # Four bytes a sequence, which eight bytes of half as many could be.
+        pl.when(name.str.contains("DtoH")).then(pl.col("bytes") // 2).otherwise("bytes"),
+        pl.when(is_write)
+        .then(pl.lit("void vllm::reshape_and_cache_flash_kernel<bf16>"))
+        .otherwise(name)
+        .cast(events["name"].dtype)
+        .alias("name"),
+    )
+    trace = Trace(synthetic.trace.header, events, synthetic.trace.steps)
+    found = recover(trace, layout_of(synthetic.config))
+    steps = found.trace.steps.with_columns(pl.col("phase").cast(pl.String))
+    decode = [
+        batch
+        for phase, batch in zip(synthetic.phases, synthetic.batches, strict=True)
+        if phase == "decode" and batch > 1
+    ]
+    assert decode
+    batches = steps.filter(pl.col("phase") == "decode")["batch"].to_list()
+    for batch in set(decode):
+        assert batch in batches
+    assert any("norms have" in note for note in found.degradations)

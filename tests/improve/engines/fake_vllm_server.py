@@ -17,6 +17,7 @@ from pathlib import Path
 EAGER_S, GRAPHS_S = 0.006, 0.002
 MODEL_BYTES = 0.95
 """Largest share of the memory that is free at start."""
+KV_GIB = 100
 
 
 def options():
@@ -79,6 +80,7 @@ class Handler(BaseHTTPRequestHandler):
     given = argparse.Namespace()
     config = {}  # noqa: RUF012
     resets = 0
+    asleep = False
 
     def log_message(self, *_):
         pass
@@ -93,19 +95,28 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path.startswith("/server_info") and dev_mode():
             self.answer(200, {"vllm_config": self.config})
         elif self.path == "/metrics":
-            labels = ",".join(f'{k}="{v}"' for k, v in self.config["cache_config"].items())
+            stated = {**self.config["cache_config"], "num_gpu_blocks": KV_GIB * 512}
+            labels = ",".join(f'{k}="{v}"' for k, v in stated.items())
             self.answer(200, text=f"vllm:cache_config_info{{{labels}}} 1.0\n")
         else:
             self.answer(404, {"detail": "Not Found"})
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == "/v1/completions":
+        if self.path == "/v1/completions" and self.asleep:
+            self.answer(503, {"detail": "asleep"})
+        elif self.path == "/v1/completions":
             self.complete(json.loads(body))
         elif self.path == "/reset_prefix_cache" and dev_mode():
             Handler.resets += 1
             self.answer(200)
         elif self.path == "/start_profile":
+            self.answer(200)
+        elif self.path == "/sleep?level=1" and dev_mode() and self.given.enable_sleep_mode:
+            Handler.asleep = True
+            self.answer(200)
+        elif self.path == "/wake_up" and dev_mode() and self.given.enable_sleep_mode:
+            Handler.asleep = False
             self.answer(200)
         elif self.path == "/stop_profile":
             folder = Path(json.loads(self.given.profiler_config)["torch_profiler_dir"])
@@ -182,6 +193,7 @@ def main():
             f"utilization ({asked}, {asked * 139.8:.2f} GiB). Decrease GPU memory utilization or reduce "
             "GPU memory used by other processes."
         )
+    print(f"INFO Available KV cache memory: {KV_GIB}.0 GiB", file=sys.stderr, flush=True)
     Handler.given, Handler.config = given, config
     ThreadingHTTPServer((given.host or "127.0.0.1", given.port), Handler).serve_forever()
 

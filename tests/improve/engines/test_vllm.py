@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import fake_vllm_010
@@ -37,6 +38,7 @@ def test_types_choices_and_defaults_are_those_of_engine_args():
         "enable_prefix_caching": ("boolean", None, None),
         "disable_cascade_attn": ("boolean", False, None),
         "gpu_memory_utilization": ("number", 0.92, None),
+        "kv_cache_memory_bytes": ("integer", None, None),
         "max_num_batched_tokens": ("integer", None, None),
         "max_num_seqs": ("integer", None, None),
         "long_prefill_token_threshold": ("integer", 0, None),
@@ -47,8 +49,19 @@ def test_types_choices_and_defaults_are_those_of_engine_args():
         "scheduling_policy": ("text", "fcfs", ("fcfs", "priority")),
         "attention_backend": ("text", None, ("FLASH_ATTN", "TRITON_ATTN")),
         "async_scheduling": ("boolean", None, None),
+        "enable_sleep_mode": ("boolean", False, None),
+        "performance_mode": ("text", "balanced", ("balanced", "interactivity", "throughput")),
         "optimization_level": ("integer", 2, (0, 1, 2, 3)),
     }  # fmt: skip
+
+
+def test_a_part_of_a_field_is_a_knob_where_the_release_has_the_field():
+    given = arguments(fake_vllm_024)
+    with_field = replace(given, names=given.names | {"compilation_config"})
+    found = with_field.adapter(adapters.load("vllm"))
+    words = found.arguments({"cudagraph_mode": "FULL"})
+    assert words[-2:] == ["--compilation-config.cudagraph_mode", "FULL"]
+    assert "cudagraph_mode" in adapter_of(fake_vllm_024).skipped
 
 
 def test_knobs_become_flags():

@@ -66,6 +66,8 @@ class AdapterKnob:
     environment: str = ""
     """An environment variable in place of an argument."""
     read: tuple[Source, ...] = ()
+    needs: str = ""
+    """A field of the schema that a release must have for this knob, which is no field itself."""
 
     def check(self, value: Setting) -> Setting:
         """The value, if the knob takes it."""
@@ -113,6 +115,33 @@ class AdapterKnob:
 
 
 @dataclass(frozen=True, slots=True)
+class ResidentKnobs:
+    """How several servers run on one GPU at once."""
+
+    share: str = ""
+    """The knob that says which share of the GPU's memory a server takes; empty where none does."""
+    cache: str = ""
+    """The knob that gives it bytes of KV cache, whatever others take of the memory meanwhile."""
+    cache_gib: Source | None = None
+    """Where a server states its KV cache in GiB,"""
+    cache_blocks: Source | None = None
+    """in blocks,"""
+    block_tokens: Source | None = None
+    """and the tokens of a block."""
+    sleep_argument: str = ""
+    """What lets a server sleep."""
+    sleep: str = ""
+    """A path whose POST takes a server's memory from it; empty where it cannot sleep."""
+    wake: str = ""
+    """A path whose POST gives it back."""
+
+    @property
+    def knobs(self) -> frozenset[str]:
+        """The knobs of memory."""
+        return frozenset(filter(None, (self.share, self.cache)))
+
+
+@dataclass(frozen=True, slots=True)
 class Adapter:
     """A kind of server."""
 
@@ -151,6 +180,8 @@ class Adapter:
     follow from each other: the largest CUDA graph is 0 under enforce_eager."""
     schema: str = ""
     """Where knobs come from besides this file: assay or vllm."""
+    residents: ResidentKnobs = ResidentKnobs()
+    """How several of them share a GPU."""
     source: str = ""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Knobs of the file that the installed release lacks, and why they were left out."""
@@ -282,6 +313,7 @@ def _adapter(path: Path) -> Adapter:
         capabilities=tuple(table.take("capabilities", list, [])),
         pins=table.take("pins", bool, True),
         schema=table.take("schema", str, ""),
+        residents=_residents(_Table(f"{table.what}: residents", table.take("residents", dict, {}))),
         source=str(path),
         knobs={
             name: _knob(name, _Table(f"{table.what}: knob {name}", entry))
@@ -290,6 +322,16 @@ def _adapter(path: Path) -> Adapter:
     )
     table.end()
     return adapter
+
+
+def _residents(table: _Table) -> ResidentKnobs:
+    texts = ("share", "cache", "sleep_argument", "sleep", "wake")
+    sources = ("cache_gib", "cache_blocks", "block_tokens")
+    given: dict[str, Any] = {name: table.take(name, str, "") for name in texts}
+    given |= {name: table.source(name) for name in sources}
+    residents = ResidentKnobs(**given)
+    table.end()
+    return residents
 
 
 def _knob(name: str, table: _Table) -> AdapterKnob:
@@ -314,6 +356,7 @@ def _knob(name: str, table: _Table) -> AdapterKnob:
         aliases=tuple(table.take("aliases", list, [])),
         environment=environment,
         read=tuple(table.sources("read")),
+        needs=table.take("needs", str, ""),
     )
     table.end()
     knob.check(knob.default)

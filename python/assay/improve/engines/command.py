@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from assay.errors import InputError
 
 SETTINGS = "{settings}"
+_NUMBER: Final = re.compile(r"[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,37 @@ class CommandTemplate:
                 words.append(word.replace(SETTINGS, shlex.join(settings)))
         return words
 
+    def at_port(self, port: int, other: int, more: Sequence[str] = ()) -> CommandTemplate:
+        """The command with another port in the place of `port`, and more arguments.
+
+        >>> template = CommandTemplate.parse("serve m --port 8000 {settings}")
+        >>> template.at_port(8000, 8001, ["--sleepy"]).text
+        'serve m --port 8001 --sleepy {settings}'
+        """
+
+        def moved(number: re.Match[str]) -> str:
+            return str(other) if int(number[0]) == port else number[0]
+
+        words = [_NUMBER.sub(moved, word) for word in self.words]
+        if words == list(self.words):
+            raise InputError(
+                f"restart command: expected its port {port} in it, got: {self.text}",
+                "servers of other settings need other ports",
+            )
+        place = next(at for at, word in enumerate(words) if SETTINGS in word)
+        words[place:place] = more
+        given = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        line = " ".join([*given, *map(_quoted, words)])
+        return CommandTemplate(tuple(words), self.environment, line)
+
     def line(self, settings: Sequence[str], variables: Mapping[str, str]) -> str:
         """The command as one would type it."""
         given = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         return " ".join([*given, shlex.join(self.arguments(settings))])
+
+
+def _quoted(word: str) -> str:
+    return word if word == SETTINGS else shlex.quote(word)
 
 
 def _is_assignment(word: str) -> bool:

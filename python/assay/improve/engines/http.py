@@ -78,11 +78,16 @@ class HttpEngine(Engine):
         environment: Mapping[str, str] | None = None,
         on_start: Callable[[ServerRecord], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
+        hidden: Mapping[str, Setting] | None = None,
+        shown: Mapping[str, Setting] | None = None,
     ) -> None:
         """Find the server, or start it with `settings`; logs go to `folder`.
 
-        `environment` is set in every server that is started, besides what is inherited.
+        `environment` is set in every server that is started, besides what is inherited. `hidden` are
+        settings of every start that are no part of the configuration, which is `shown` instead.
         """
+        self._hidden: Mapping[str, Setting] = dict(hidden or {})
+        self._shown: Mapping[str, Setting] = dict(shown or {})
         self.environment: Mapping[str, str] = dict(environment or {})
         self.address: Final = ServerAddress(url, "--engine")
         self._template = None if restart is None else CommandTemplate.parse(restart)
@@ -101,6 +106,8 @@ class HttpEngine(Engine):
         self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
         self._found: FoundServer | None = None
         """None where the server was started here."""
+        self._replaced = False
+        """Whether others served in its place: it is started again where it was found."""
         self._say = say
         self._asked: set[int] = set()
         self._stated: ReadBack | None = None
@@ -110,7 +117,7 @@ class HttpEngine(Engine):
         self._prober = Prober(self.address, self.adapter.probe)
         self._load: LoadClient | None = None
         self._open(bool(settings))
-        self._meter = DisturbanceMeter(self._gpu(), engine_cpu_s=self._cpu_seconds)
+        self._meter = DisturbanceMeter(self.gpu(), engine_cpu_s=self._cpu_seconds)
 
     @property
     def on_start(self) -> Callable[[ServerRecord], None] | None:
@@ -124,7 +131,7 @@ class HttpEngine(Engine):
     def describe(self) -> EngineDescription:
         """What answers, on what, and what was not confirmed."""
         model = self._served()
-        gpu = self._gpu()
+        gpu = self.gpu()
         where = "cpu" if gpu is None else f"cuda:{gpu}"
         notes = [*self._notes, *self._prober.notes]
         local = is_local(self.address)
@@ -166,7 +173,60 @@ class HttpEngine(Engine):
 
     def settings(self) -> Mapping[str, Setting]:
         """The value of every knob, from the best place that states it."""
-        return dict(self._read().settings)
+        return {**self._read().settings, **self._shown}
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether it was told how."""
+        return self._template is not None
+
+    @property
+    def chosen(self) -> Mapping[str, Setting]:
+        """Settings that its command gives."""
+        return self._chosen
+
+    def gpu(self) -> int | None:
+        """The GPU that the server holds open; None for one of a CPU."""
+        record = self.server.record
+        return None if record is None or record.pid is None else placement.gpu_of(record.pid)
+
+    def sibling(
+        self,
+        port: int,
+        settings: Mapping[str, Setting],
+        hidden: Mapping[str, Setting],
+        more: Sequence[str] = (),
+    ) -> HttpEngine:
+        """Another server of this kind on another port, with arguments besides its settings.
+
+        Raises `EngineLostError` where it does not start.
+        """
+        if self._template is None:
+            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
+        template = self._template.at_port(self.address.place.effective_port, port, more)
+        now = self.settings()
+        return HttpEngine(
+            f"{self.address.place.scheme}://{self.address.host}:{port}",
+            template.text,
+            adapter=self.adapter,
+            settings=settings,
+            folder=self.folder / f"beside-{port}",
+            environment=self.environment,
+            on_start=self.on_start,
+            hidden=hidden,
+            shown={name: now[name] for name in hidden},
+        )
+
+    def restart(self, chosen: Mapping[str, Setting]) -> None:
+        """Start the server again with exactly these settings."""
+        self._restart(chosen)
+
+    def settle_for(self, chosen: Mapping[str, Setting]) -> None:
+        """Have these settings from the next start on: others served in its place meanwhile."""
+        self._chosen = {**self._chosen, **chosen}
+        if self._found is not None:
+            self._found.touched |= set(chosen)
+        self._replaced = True
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Restart with changes; where that fails, with the settings from before."""
@@ -271,23 +331,34 @@ class HttpEngine(Engine):
             self._note(f"no trace: {error.message}")
             return None
 
-    def launch_command(self, settings: Mapping[str, Setting]) -> str:
-        """The command that starts this server with these settings, without a run's instrumentation."""
-        template, arguments, variables = self._command(settings, instrumented=False)
+    def launch_command(
+        self, settings: Mapping[str, Setting], *, like: HttpEngine | None = None
+    ) -> str:
+        """The command that starts this server with these settings, without a run's instrumentation.
+
+        `like` is a sibling that runs them: values that follow from others are not given.
+        """
+        template, arguments, variables = self._command(settings, instrumented=False, like=like)
         return template.line(arguments, variables)
 
-    def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
+    def record_for(
+        self, settings: Mapping[str, Setting], *, like: HttpEngine | None = None
+    ) -> ServerRecord:
         """A server with these settings that is not started yet, for a journal: nothing of a run in it.
 
         With the settings that the server was found with, it is the command that it was found with.
         """
-        record = self._record(settings, instrumented=False)
+        record = self._record(settings, instrumented=False, like=like)
         found = self._found
         is_like = found is not None and found.is_like(settings, self._read().settings)
         return found.again(record) if found is not None and is_like else record
 
-    def _record(self, settings: Mapping[str, Setting], *, instrumented: bool) -> ServerRecord:
-        template, arguments, variables = self._command(settings, instrumented=instrumented)
+    def _record(
+        self, settings: Mapping[str, Setting], *, instrumented: bool, like: HttpEngine | None = None
+    ) -> ServerRecord:
+        template, arguments, variables = self._command(
+            settings, instrumented=instrumented, like=like
+        )
         return ServerRecord(
             argv=tuple(template.arguments(arguments)),
             environment={**(self.environment if instrumented else {}), **variables},
@@ -309,13 +380,13 @@ class HttpEngine(Engine):
             self._load = None
         if not self.server.was_found:
             self.server.stop()
-        elif self.server.started:
+        elif self.server.started or self._replaced:
             self._leave()
 
     def _leave(self) -> None:
         """Start the server once more, without what the run needed of it."""
         now = self._read().settings
-        settings = now if self.adapter.pins else self._chosen
+        settings = {**now, **self._chosen} if self.adapter.pins else self._chosen
         wanted = self._record(settings, instrumented=False)
         if self._found is not None and self._found.is_like(settings, now):
             wanted = self._found.exactly(wanted)
@@ -324,6 +395,10 @@ class HttpEngine(Engine):
             wanted.argv,
             wanted.environment,
         ):
+            if self.server.is_running():
+                return
+        elif self._replaced and self.server.is_healthy():
+            # A recovery has started it from the journal.
             return
         # The journal of the run is complete: this start is no part of it.
         self.server.on_start = None
@@ -400,7 +475,7 @@ class HttpEngine(Engine):
     def _explicit(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
         """Settings that differ from what the command gives by itself."""
         explicit: dict[str, Setting] = {}
-        followed = {} if self.adapter.pins or not settings else self._read().settings
+        followed = {} if self.adapter.pins or not settings else self.settings()
         for name, value in settings.items():
             knob = self.adapter.knob(name)
             if name in followed and name not in self._chosen and value == followed[name]:
@@ -435,10 +510,6 @@ class HttpEngine(Engine):
                 self.address.url, exchange_json(self.address, MODELS, timeout_s=60.0)
             )
         return self._model
-
-    def _gpu(self) -> int | None:
-        record = self.server.record
-        return None if record is None or record.pid is None else placement.gpu_of(record.pid)
 
     def _cpu_seconds(self) -> float:
         record = self.server.record
@@ -488,12 +559,15 @@ class HttpEngine(Engine):
             self._notes.append(text)
 
     def _command(
-        self, settings: Mapping[str, Setting], *, instrumented: bool
+        self, settings: Mapping[str, Setting], *, instrumented: bool, like: HttpEngine | None = None
     ) -> tuple[CommandTemplate, list[str], dict[str, str]]:
         """The restart command, with the arguments and variables that settings become."""
         if self._template is None:
             raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
-        chosen, folder = self._explicit(self.adapter.check(settings)), str(self.folder)
+        chosen = (like or self)._explicit(self.adapter.check(settings))
+        folder = str(self.folder)
+        if instrumented:
+            chosen = {**chosen, **self._hidden}
         variables = {
             name: value.replace(FOLDER, folder)
             for name, value in self.adapter.variables(chosen, instrumented=instrumented).items()

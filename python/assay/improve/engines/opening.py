@@ -62,17 +62,21 @@ def _named(
 ) -> Engine:
     if name.startswith(("http://", "https://")):
         from assay.improve.engines.http import HttpEngine
+        from assay.improve.engines.resident import with_residents
 
-        return HttpEngine(name, restart, adapter=adapter, settings=settings, say=say)
+        return with_residents(
+            HttpEngine(name, restart, adapter=adapter, settings=settings, say=say)
+        )
     if restart is not None:
         raise InputError(
             f"--restart: expected a server's URL as engine, got {name}",
             "--engine http://127.0.0.1:8000 --restart 'CMD {settings}'",
         )
     if name == "vllm":
+        from assay.improve.engines.resident import with_residents
         from assay.improve.engines.vllm import open_vllm
 
-        return open_vllm(model, settings=settings, say=say)
+        return with_residents(open_vllm(model, settings=settings, say=say))
     raise InputError(
         f'engine "{name}": expected assay, vllm or a URL, got another name',
         "a URL starts with http:// or https://",

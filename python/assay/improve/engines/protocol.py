@@ -113,7 +113,7 @@ Undo = Callable[[], None]
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine under control of the loop; the last four questions are answered for subclasses."""
+    """An engine under control of the loop; the last questions are answered for subclasses."""
 
     def describe(self) -> EngineDescription:
         """What it is, now."""
@@ -165,6 +165,64 @@ class Engine(Protocol):
     def restarting(self) -> RestartingEngine | None:
         """This engine, if its changes restart a server, which outlives this process."""
         return None
+
+    def residents(self) -> Residents | None:
+        """Servers of several settings at once, where this engine can have them."""
+        return None
+
+    def is_live(self, changes: Mapping[str, Setting]) -> bool:
+        """Whether a change is made without a restart: of hot knobs, or to a server that runs."""
+        knobs = self.knobs()
+        return all(knobs[name].hot for name in changes if name in knobs)
+
+
+Memory = Literal["own", "shared", "asleep"]
+"""How servers that run at once have their memory: each as much as it wants, a part of it each, or all
+of it in turn, while the others sleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many servers may run at once, and what each of them has."""
+
+    servers: int
+    memory: Memory
+    sentence: str
+    """For people: what is shared out, and what each server gets; or why there is no room."""
+
+
+class Residents(Protocol):
+    """Servers of several settings that run at once: to go from one to another is no restart.
+
+    Settings are given as changes of those that the engine had when the first of them was started.
+    """
+
+    alone: frozenset[str]
+    """Knobs that say how much memory a server takes: they cannot be compared side by side."""
+
+    def room(self, context_tokens: float) -> Room:
+        """How many servers may run at once, each with so many tokens in its KV cache."""
+
+    def start(
+        self, wanted: Sequence[Mapping[str, Setting]], room: Room, *, anew: bool = False
+    ) -> None:
+        """Have servers of just these settings, and start those that are missing, all at once.
+
+        `anew` starts every one of them, whatever runs. One that does not start is told when the
+        engine is configured so (`TrialFailedError`).
+        """
+
+    def take_turns(self, wanted: Sequence[Mapping[str, Setting]]) -> bool:
+        """Have servers of just these settings with the whole memory each, all but one asleep.
+
+        False where the server cannot sleep: nothing has changed then.
+        """
+
+    def leave(self) -> None:
+        """Back to one server, of the settings of now, with the whole memory."""
+
+    def twin(self, settings: Mapping[str, Setting]) -> Engine | None:
+        """Another start of these settings, where one was asked for twice and serves."""
 
 
 class RunningServer(Protocol):

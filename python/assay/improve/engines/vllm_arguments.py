@@ -57,7 +57,9 @@ class VllmArguments:
 
     def adapter(self, base: Adapter) -> Adapter:
         """The adapter with this release's knobs; those it lacks are skipped with the reason."""
-        adapter = with_knobs(base, self.knobs(), f"vLLM {self.release} has no such argument")
+        parts = {name: knob for name, knob in base.knobs.items() if knob.needs in self.names}
+        knobs = {**self.knobs(), **parts}
+        adapter = with_knobs(base, knobs, f"vLLM {self.release} has no such argument")
         if "profiler_config" in self.names:
             options = {"profiler": "torch", "torch_profiler_dir": FOLDER}
             return replace(

@@ -34,7 +34,7 @@ class Arms:
             "control": {name: settings[name] for name in changes},
             "treatment": dict(changes),
         }
-        self.hot = all(knob.hot for name, knob in engine.knobs().items() if name in changes)
+        self.hot = engine.is_live(changes)
         self._engine = engine
         self._undo: Undo | None = None
 

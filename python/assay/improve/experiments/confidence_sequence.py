@@ -38,6 +38,9 @@ class Design(NamedTuple):
     """Whether each pair has a start in common with the next: A..A B..B, B..B A..A, and again."""
     least_sd: float = 0.0
     """Standard deviation of pairs of equal settings (A/A): two pairs that agree do not belie it."""
+    start_half: float = 0.0
+    """Half-width for what differs between two servers of equal settings that keep running: no number
+    of pairs between them averages it out."""
 
     def variance_factor(self, count: int) -> float:
         """Variance of the mean of pairs over what their own spread says.
@@ -86,7 +89,7 @@ class ConfidenceSequence:
             return Interval(0.0, -math.inf, math.inf)
         squares = max(self._squares, (self.count - 1) * self.design.least_sd**2)
         squares *= self.design.variance_factor(self.count)
-        half = half_width(self.count, squares, self.alpha)
+        half = math.hypot(half_width(self.count, squares, self.alpha), self.design.start_half)
         return Interval(self._mean, self._mean - half, self._mean + half)
 
     @property

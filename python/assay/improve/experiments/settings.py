@@ -45,6 +45,8 @@ class ExperimentSettings:
     """Spread of A/A log-ratios of pairs (`noise.floor`); tells warm-up from noise."""
     least_sd: float = 0.0
     """Spread of pairs that is taken as known, whatever two pairs say; see `NoiseFloor.least_sd`."""
+    start_half: float = 0.0
+    """Half-width in nats for what differs between two starts; see `Design.start_half`."""
     batch: int = 1
     """2 makes A B B A one pair, where the noise floor found an effect of the place."""
     baseline_repeats: bool = False

@@ -229,7 +229,8 @@ class Trial:
         """What the A/A experiment says of pairs of this length."""
         settings = self.settings
         blocks = longer * (settings.visit_blocks if restarts else settings.batch)
-        return Design(restarts, (settings.least_sd or 0.0) / math.sqrt(blocks))
+        least_sd = (settings.least_sd or 0.0) / math.sqrt(blocks)
+        return Design(restarts, least_sd, 0.0 if restarts else settings.start_half)
 
     def _soak_treatment(self, arms: Arms, reserve_s: float, most_share: float) -> None:
         """Hold the treatment under the workload for a share of the time that is left."""

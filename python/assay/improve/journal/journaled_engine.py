@@ -17,6 +17,7 @@ from assay.improve.engines.protocol import (
     Followed,
     Given,
     ProbeAnswer,
+    Residents,
     TokenPair,
     TrialFailedError,
     Undo,
@@ -211,6 +212,14 @@ class JournaledEngine(Engine):
         """Lead the engine along answers."""
         with self._calling("follow"):
             return self.inner.follow(answers, tie)
+
+    def residents(self) -> Residents | None:
+        """The engine's; changes between them are journaled as others are."""
+        return self.inner.residents()
+
+    def is_live(self, changes: Mapping[str, Setting]) -> bool:
+        """Whether a change is made without a restart."""
+        return self.inner.is_live(changes)
 
     def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())

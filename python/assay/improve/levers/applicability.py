@@ -172,5 +172,6 @@ def _candidate(
         safety=lever.safety,
         # The engine knows better than the file which of its knobs are live.
         hot=all(knobs[knob].hot for knob in changes),
+        memory=lever.memory,
         notes=notes,
     )

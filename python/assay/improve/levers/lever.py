@@ -55,6 +55,8 @@ class Lever:
     safety: Safety = "safe"
     hot: bool = True
     correctness: Correctness = "bitwise"
+    memory: bool = False
+    """Whether what it gains depends on how much memory there is."""
     reference: str = ""
     source: str = "built-in"
     """The file that it comes from."""
@@ -98,6 +100,8 @@ class Candidate:
     """What ranks it."""
     notes: tuple[str, ...] = ()
     """What was not known when it was proposed."""
+    memory: bool = False
+    """Whether what it gains depends on how much memory there is: proven with the whole of it."""
 
 
 def joined(candidates: Sequence[Candidate], changes: Mapping[str, Setting]) -> Candidate:
@@ -111,4 +115,5 @@ def joined(candidates: Sequence[Candidate], changes: Mapping[str, Setting]) -> C
         correctness=max((candidate.correctness for candidate in candidates), key=CORRECTNESS.index),
         safety=max((candidate.safety for candidate in candidates), key=SAFETY.index),
         hot=all(candidate.hot for candidate in candidates),
+        memory=any(candidate.memory for candidate in candidates),
     )

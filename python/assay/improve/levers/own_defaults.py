@@ -43,5 +43,6 @@ def own_defaults(
         correctness=max((lever.correctness for lever in using), key=CORRECTNESS.index),
         safety=max((lever.safety for lever in using), key=SAFETY.index),
         hot=all(lever.hot for lever in using),
+        memory=any(lever.memory for lever in using),
         predicted_by="the engine's own defaults come first: nothing worse is recommended",
     )

@@ -34,6 +34,7 @@ KEYS: Final[Mapping[str, str]] = {
     "safety": f"what can go wrong: {', '.join(SAFETY)}",
     "hot": "whether its knobs change while the engine runs",
     "correctness": f"what it may do to outputs: {', '.join(CORRECTNESS)}",
+    "memory": "whether its gain depends on how much memory there is; false if not given",
     "riskier": f"knob: which values need more memory: {', '.join(RISKIER)}",
     "reference": "documentation, paper or design page",
 }
@@ -79,6 +80,9 @@ def _lever(row: Any, engine: str, source: str, number: int) -> Lever:
     hot = row["hot"]
     if not isinstance(hot, bool):
         raise InputError(f"{where}: hot: expected true or false, got {_shown(hot)}")
+    memory = row.get("memory", False)
+    if not isinstance(memory, bool):
+        raise InputError(f"{where}: memory: expected true or false, got {_shown(memory)}")
     applies = _texts(row.get("applies"), f"{where}: applies")
     for text in applies:
         _known_names(predicates.parse(text, f"{where}: applies"), where)
@@ -101,6 +105,7 @@ def _lever(row: Any, engine: str, source: str, number: int) -> Lever:
         safety=_one_of(row["safety"], SAFETY, f"{where}: safety"),
         hot=hot,
         correctness=_one_of(row["correctness"], CORRECTNESS, f"{where}: correctness"),
+        memory=memory,
         reference=_text(row["reference"], f"{where}: reference"),
         source=source,
     )

@@ -25,6 +25,7 @@ from assay.improve.loop.phases.candidates import check_levers, choose_candidates
 from assay.improve.loop.phases.capture import capture
 from assay.improve.loop.phases.experiments import experiment
 from assay.improve.loop.phases.predict import Calibrate, predict
+from assay.improve.loop.phases.race import racing
 from assay.improve.loop.phases.soak import soak
 from assay.improve.loop.phases.watch import watch
 from assay.improve.loop.progress import Progress, Silent
@@ -152,8 +153,9 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
         return
     # A trial of a resumed run brings the engine to what earlier parts kept: where none is left,
     # a server is spared a restart before the confirmation.
-    allotment = experiment(state)
-    soak(state, allotment)
+    race = racing(state)
+    allotment = experiment(state) if race is None else race.run()
+    soak(state, allotment, race)
     watch(state)
 
 

@@ -35,7 +35,7 @@ EFFECT: Final = 0.03
 """The change that blocks are sized to find first."""
 
 
-def noise_floor(state: RunState) -> Allotment:
+def noise_floor(state: RunState, share: float = SHARE) -> Allotment:
     """Probe the start against itself, measure it against itself; how long trials take here."""
     state.progress.say("probing the start: does it repeat its own answers?")
     reference = baseline_reference(state.engine)
@@ -48,7 +48,7 @@ def noise_floor(state: RunState) -> Allotment:
         )
     seconds = max(state.budget.left("experiments"), LEAST_S / SHARE)
     base = ExperimentSettings(
-        budget_s=max(SHARE * seconds, LEAST_S),
+        budget_s=max(share * seconds, LEAST_S),
         block_s=min(max(BLOCK_SHARE * seconds, LEAST_BLOCK_S), MOST_BLOCK_S),
         practical_threshold=state.options.threshold,
         allow_lossy=state.options.allow_lossy,
@@ -90,13 +90,13 @@ def experiment(state: RunState) -> Allotment:
     search = JointSearch(state)
     pending = list(state.chosen.candidates)
     trials = 0
-    while not _is_over(state, trials):
+    while not is_over(state, trials):
         candidate = pending.pop(0) if pending else search.next()
         if candidate is None:
             if not _go_on(state, allotment, search):
                 break
             continue
-        if reason := search.forbids(candidate) or _pointless(state, candidate):
+        if reason := search.forbids(candidate) or pointless(state, candidate):
             state.skipped.append((candidate.name, reason))
             continue
         left = min(state.budget.left("experiments"), time_before_soak(state, allotment))
@@ -104,7 +104,7 @@ def experiment(state: RunState) -> Allotment:
         if at_once:
             left = state.budget.remaining - REPORT_S
         if allotment.least_s(candidate) > left:
-            _out_of_time(state, candidate, len(pending))
+            out_of_time(state, candidate, len(pending))
             break
         seconds = allotment.budget_s(candidate, left, others_wait=len(state.chosen.candidates) > 1)
         settings = replace(allotment.settings, budget_s=seconds)
@@ -143,7 +143,7 @@ def _go_on(state: RunState, allotment: Allotment, search: JointSearch) -> bool:
     return True
 
 
-def _pointless(state: RunState, candidate: Candidate) -> str:
+def pointless(state: RunState, candidate: Candidate) -> str:
     """Why a candidate is not worth its time; empty where it is."""
     if on_top(state, candidate) is None:
         return "in force already"
@@ -162,7 +162,7 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     return ""
 
 
-def _out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
+def out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
     """Say what was not tried."""
     state.untried = more + 1
     state.skipped.append((candidate.name, "not tried: the budget ended before its turn"))
@@ -170,7 +170,7 @@ def _out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
         state.notes.append(f"{more} more candidates were not tried: the budget ended")
 
 
-def _is_over(state: RunState, trials: int) -> bool:
+def is_over(state: RunState, trials: int) -> bool:
     """Whether as many candidates were tried as are allowed, or the target is gained."""
     options = state.options
     if options.top_n is not None and trials >= options.top_n:

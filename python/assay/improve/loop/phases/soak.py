@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from assay.improve.experiments.holding import MOST_LATE
 from assay.improve.experiments.outputs.bounds import answers_needed
@@ -36,15 +36,30 @@ FOLLOWING_SHARE: Final = 0.25
 CONFIRMATION: Final = "confirmation"
 
 
-def soak(state: RunState, allotment: Allotment) -> None:
+class Racing(Protocol):
+    """A race that candidates came from."""
+
+    def proving(self, candidate: Candidate) -> Allotment:
+        """Bring start and stack to where they are compared for good; the times of that."""
+
+
+def soak(state: RunState, allotment: Allotment, race: Racing | None = None) -> None:
     """Give credit where it is due, and prove the whole; what is not proven is taken back."""
     state.begin("soak")
     if not state.stack.results or state.soaked.confirmation is not None:
         return
     seconds = state.budget.remaining - REPORT_S
-    _leave_each_out(state, allotment, seconds - _stack_s(state, allotment))
+    if race is None:
+        _leave_each_out(state, allotment, seconds - _stack_s(state, allotment))
+    elif len(_units(state)) > 1:
+        state.degrade(
+            "levers were not left out one by one: each would be a restart, so that each has the "
+            "credit of its own trial"
+        )
     if state.stack.results:
         candidate = stack_candidate(state)
+        if race is not None:
+            allotment = race.proving(candidate)
         left = state.budget.remaining - REPORT_S
         # A little late is better than a gain that is not proven.
         late = min(_stack_s(state, allotment), left + MOST_OVERRUN * state.budget.total_s)

@@ -41,6 +41,7 @@ class EngineArgs:
     enable_prefix_caching: bool | None = None
     disable_cascade_attn: bool = False
     gpu_memory_utilization: float = 0.92
+    kv_cache_memory_bytes: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     long_prefill_token_threshold: int = 0
@@ -53,5 +54,7 @@ class EngineArgs:
     profiler_config: ProfilerConfig = field(default_factory=ProfilerConfig)
     attention_backend: AttentionBackendEnum | None = None
     async_scheduling: bool | None = None
+    enable_sleep_mode: bool = False
+    performance_mode: Literal["balanced", "interactivity", "throughput"] = "balanced"
     optimization_level: OptimizationLevel = OptimizationLevel.O2
     _api_process_count: int = 1

@@ -1,0 +1,161 @@
+"""Racing on an engine that takes 90 s to start, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from planted_engine import planted_workload
+from slow_start_engine import SlowStartEngine
+
+from assay.improve.loop import start_noise
+from assay.improve.loop.controller import run_loop
+from assay.improve.loop.options import RunOptions
+from assay.improve.loop.outcome import Outcome
+from assay.load.workloads.measurement import Setting
+
+LEVERS = """\
+format: assay.levers/1
+engine: fake
+levers:
+"""
+LEVER = """\
+  - name: lever-{name}
+    mechanism: planted
+    knobs: {{{name}: [1]}}
+    safety: may fail
+    hot: false
+    correctness: rounding
+    memory: {memory}
+    reference: a test
+"""
+MINUTES_8 = 480.0
+
+
+def effect(gains: Mapping[str, float]):  # type: ignore[no-untyped-def]
+    def of(settings: Mapping[str, Setting]) -> float:
+        factor = 1.0
+        for name, gain in gains.items():
+            factor *= gain if settings[name] else 1.0
+        return factor
+
+    return of
+
+
+def run(
+    engine: SlowStartEngine,
+    folder: Path,
+    names: str = "abcdef",
+    memory: str = "",
+    **options: object,
+) -> Outcome:
+    path = folder / "levers.yaml"
+    rows = [LEVER.format(name=name, memory=str(name in memory).lower()) for name in names]
+    path.write_text(LEVERS + "".join(rows))
+    chosen = RunOptions(
+        budget_s=MINUTES_8, lever_files=(path,), use_history=False, force=True, **options
+    )  # type: ignore[arg-type]
+    return run_loop(
+        engine,
+        planted_workload(64),
+        chosen,
+        lambda *_: None,
+        root=folder / "runs",
+        clock=engine.clock,
+    )
+
+
+def slow(**more: object) -> SlowStartEngine:
+    engine = SlowStartEngine(hot=False, restart_s=90.0, noise=0.004, rate=800.0, **more)  # type: ignore[arg-type]
+    return engine
+
+
+def test_eight_minutes_try_at_least_four_candidates_and_keep_the_good_one(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"d": 1.12, "b": 0.97}))
+    outcome = run(engine, tmp_path)
+    assert outcome.verdict == "improved", outcome.notes
+    assert [result.candidate.levers for result in outcome.kept] == [("lever-d",)]
+    assert len(set(engine.tried)) >= 4
+    assert engine.now <= 1.1 * MINUTES_8
+    assert any("share the memory" in note for note in outcome.notes)
+
+
+def test_serial_restarts_try_far_fewer(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"d": 1.12}), can_be_resident=False)
+    run(engine, tmp_path)
+    assert len(engine.configured) <= 6
+
+
+def test_of_two_gains_both_are_kept_where_time_allows(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"a": 1.15, "b": 1.10}))
+    outcome = run(engine, tmp_path, names="abc")
+    assert outcome.verdict == "improved"
+    changed = {name for result in outcome.kept for name in result.candidate.changes}
+    assert changed == {"a", "b"}
+
+
+def test_what_depends_on_memory_is_proven_with_all_of_it(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"a": 1.15}))
+    outcome = run(engine, tmp_path, names="ab", memory="a")
+    assert outcome.verdict == "improved"
+    assert any(settings["a"] for settings in engine.measured_alone)
+    assert any("asleep while the other" in note for note in outcome.notes)
+
+
+def test_a_gain_that_only_little_memory_shows_is_not_promoted(tmp_path: Path) -> None:
+    engine = slow()
+
+    def of(settings: Mapping[str, Setting]) -> float:
+        return 1.2 if settings["a"] and engine.shared else 1.0
+
+    engine.effect = of
+    outcome = run(engine, tmp_path, names="ab", memory="a")
+    assert outcome.verdict != "improved"
+    assert not outcome.kept
+
+
+def test_a_knob_of_memory_is_not_compared_beside_others(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"memory": 1.3, "a": 1.1}))
+    outcome = run(engine, tmp_path, names=["memory", "a"])  # type: ignore[arg-type]
+    assert [result.candidate.changes for result in outcome.kept] == [{"a": 1}]
+
+
+def test_a_server_that_does_not_start_is_refused_once(tmp_path: Path) -> None:
+    engine = slow(
+        effect=effect({"c": 1.12}), fails=lambda settings: "OOM" if settings["a"] else None
+    )
+    outcome = run(engine, tmp_path)
+    assert outcome.verdict == "improved"
+    failed = [result for result in outcome.rejected if result.failure == "OOM"]
+    assert len(failed) == 1
+
+
+def test_wrong_answers_are_refused_for_good(tmp_path: Path) -> None:
+    engine = slow(
+        effect=effect({"a": 1.4, "c": 1.12}),
+        garbles=lambda settings, request: bool(settings["a"]) and request % 5 == 0,
+    )
+    outcome = run(engine, tmp_path)
+    changed = {name for result in outcome.kept for name in result.candidate.changes}
+    assert "a" not in changed
+    refused = [key for key in engine.tried if ("a", 1) in key]
+    assert len(refused) == 1
+
+
+@pytest.mark.slow
+def test_luck_of_a_start_is_rarely_promoted(tmp_path: Path) -> None:
+    """A hundred runs of levers that do nothing, where starts differ by 1 %."""
+    kept = 0
+    for seed in range(100):
+        engine = slow(effect=effect({}), start_noise=0.01, seed=seed)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        kept += run(engine, folder).verdict == "improved"
+    assert kept <= 5
+
+
+def test_the_interval_of_two_starts_is_students() -> None:
+    # Two levels a distance d apart: their spread is d / sqrt(2), and t has one degree of freedom.
+    assert start_noise.half_width([0.0, 0.01]) == pytest.approx(0.12706, rel=1e-4)
+    assert start_noise.half_width([0.5]) == 0.0
