@@ -156,6 +156,8 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
     race = racing(state)
     allotment = experiment(state) if race is None else race.run()
     soak(state, allotment, race)
+    if race is not None and state.options.watch:
+        race.end()
     watch(state)
 
 

@@ -153,6 +153,11 @@ class Race:
             return self._allotment(comparisons=1)
         return self._allotment(comparisons=max(len(state.trials), 1))
 
+    def end(self) -> None:
+        """One server again, with what is kept and the whole memory: as it is to serve from now on."""
+        bring_to(self.state, current(self.state))
+        self.residents.leave()
+
     def _may_race(self, candidate: Candidate) -> bool:
         """Whether a candidate can be compared with others beside it."""
         if not set(candidate.changes) & self.residents.alone:
