@@ -124,8 +124,8 @@ DEVICE void store_fragments(XFragments& fragments, int m, const float (&v)[K_STE
         max_abs = Maximum::combine(max_abs, __shfl_xor_sync(~0u, max_abs, 2));
         // The scale is the power of two above the largest magnitude, so that fp16 keeps every bit of a bf16.
         const float power = __uint_as_float((__float_as_uint(max_abs) & 0x7f800000u) + 0x00800000u);
-        const float scale = max_abs == 0.0f ? 1.0f : INTEGER_MMA ? max_abs / 32512.0f : power;
-        inverse = 1.0f / scale;
+        const float scale = max_abs == 0.0f ? 1.0f : INTEGER_MMA ? max_abs * (1.0f / 32512.0f) : power;
+        inverse = reciprocal_approx(scale);  // 32767 is far enough for its error
         fragments.scale[m] = scale;
     }
 #pragma unroll
@@ -137,13 +137,14 @@ DEVICE void store_fragments(XFragments& fragments, int m, const float (&v)[K_STE
                 words[i] = pack<MmaElement>(v[s][i * 2] * inverse, v[s][i * 2 + 1] * inverse);
             fragments.k_steps[m][s] = make_uint4(words[0], words[1], words[2], words[3]);
         } else {
+            // All warps of an SM prepare x while memory waits: adding 1.5 * 2^23 rounds to an integer, which the lower
+            // bits of the sum then are. The low byte is signed, so the high one is that of 128 more.
             int high[8], low[8], sums[2] = {};
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                const int quantized = __float2int_rn(v[s][i] * inverse);
-                low[i] = (quantized << 24) >> 24;
-                high[i] = (quantized - low[i]) >> 8;
-                sums[SPLIT_UNITS ? i / 4 : 0] += quantized;
+                low[i] = __float_as_int(fmaf(v[s][i], inverse, 12582912.0f));
+                high[i] = (low[i] + 128) >> 8;
+                sums[SPLIT_UNITS ? i / 4 : 0] += low[i] - __float_as_int(12582912.0f);
             }
             // Codes of 4 to 6 bits are unpacked as the even ones, then the odd ones; split units have x in that order.
             constexpr bool even_first = BITS == 4 && !CODES_ARE_INDICES && !SPLIT_UNITS;

@@ -71,6 +71,8 @@ DEVICE float exp2_approx(float v) {
     const float power = exp2f(v);
     return power < 1.17549435e-38f ? 0.0f : power;
 }
+// Two units in the last place above, as much as hardware may be.
+DEVICE float reciprocal_approx(float v) { return nextafterf(nextafterf(1.0f / v, INFINITY), INFINITY); }
 
 // --- loads ---
 
