@@ -837,6 +837,7 @@ def test_every_command_is_listed_here() -> None:
         "diagnose",
         "doctor",
         "embed",
+        "gate",
         "generate",
         "load",
         "perplexity",

@@ -107,7 +107,7 @@ class _Builder:
                 self.blocks(rules.RATIO, experiment=name),
                 intervention=words.change(self.record.start, confirmation.candidate.changes),
                 verdict=confirmation.verdict,
-                details=_of_result(confirmation, "confirmation"),
+                details=of_result(confirmation, "confirmation"),
             )
         elif noise is not None and noise.experiment in self.measured:
             yield from self.claim(
@@ -124,7 +124,7 @@ class _Builder:
                 words.RATIO,
                 self.blocks(rules.RATIO, experiment=noise.experiment),
                 verdict=noise.verdict,
-                details=_of_result(noise, "noise"),
+                details=of_result(noise, "noise"),
             )
 
     def answers(self) -> Iterator[Claim]:
@@ -164,7 +164,7 @@ class _Builder:
         changes = result.candidate.changes
         before = {knob: self._before(result, knob) for knob in changes}
         name = f"experiment.{result.experiment}.ratio"
-        details = _of_result(result, self._role(result))
+        details = of_result(result, self._role(result))
         intervention = words.change(before, changes)
         evidence = Evidence(JOURNAL, "verdict", {"experiment": result.experiment})
         rows = selected(self._rows(), {"experiment": result.experiment})
@@ -215,7 +215,7 @@ class _Builder:
                 words.RATIO,
                 self.blocks(rules.RATIO, experiment=result.experiment),
                 verdict=result.verdict,
-                details={**_of_result(result, "left out"), "lever": lever},
+                details={**of_result(result, "left out"), "lever": lever},
             )
 
     def waterfall(self) -> Iterator[Claim]:
@@ -291,7 +291,7 @@ def _with(claim: Claim, evidence: Evidence) -> Claim:
     return dataclasses.replace(claim, evidence=(*claim.evidence, evidence))
 
 
-def _of_result(result: ExperimentResult, role: str) -> dict[str, Any]:
+def of_result(result: ExperimentResult, role: str) -> dict[str, Any]:
     """What a reader wants to know of an experiment besides its ratio."""
     dropped: dict[str, int] = {}
     for block in result.blocks:

@@ -29,6 +29,7 @@ Rule = Callable[[RunFiles, Evidence], Interval]
 
 MEDIAN: Final = "median of blocks"
 RATIO: Final = "ratio of paired blocks"
+EXCLUDED: Final = "slowdown that paired blocks exclude"
 COUNT: Final = "count of rows"
 TERM: Final = "term of the median step"
 CAUSE: Final = "cause of the diagnosis"
@@ -94,6 +95,11 @@ def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
     if ratio is None:
         raise InputError(f"{evidence.file}: expected a complete pair of blocks, got none")
     return ratio
+
+
+def _excluded(files: RunFiles, evidence: Evidence) -> Interval:
+    """The share by which the treatment is slower at most; 0 where it is faster."""
+    return _exactly(max(1.0 - _ratio(files, evidence).lo, 0.0))
 
 
 def _design(files: RunFiles, experiment: str) -> Design:
@@ -278,6 +284,7 @@ def _divergence(files: RunFiles, evidence: Evidence) -> Interval:
 RULES: Final[Mapping[str, Rule]] = {
     MEDIAN: _median,
     RATIO: _ratio,
+    EXCLUDED: _excluded,
     COUNT: _count,
     TERM: _term,
     CAUSE: _cause,

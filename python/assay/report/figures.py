@@ -25,14 +25,14 @@ WIDEST_RATIO: Final = 8.0
 """Intervals are drawn up to this ratio and its inverse; an arrow says that they go on."""
 
 
-def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
-    """The start and the kept settings: every block a tick, the median a dot, its interval a line."""
+def before_after(claims: Sequence[Claim], blocks: Sequence[Row], labels: tuple[str, str]) -> str:
+    """Both levels by their labels: every block a tick, the median a dot, its interval a line."""
     known = named(claims)
     rows = [
         (label, known[name], kind)
         for label, name, kind in (
-            ("start", "start.level", "control"),
-            ("kept settings", "final.level", "treatment"),
+            (labels[0], "start.level", "control"),
+            (labels[1], "final.level", "treatment"),
         )
         if name in known and known[name].figure is not None
     ]

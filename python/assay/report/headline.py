@@ -8,6 +8,7 @@ from typing import Any, Final
 from assay.intervals import Interval
 from assay.report import words
 from assay.report.claim import Claim, Evidence, Provenance
+from assay.report.gate_words import gate_headline, gate_summary, is_gate
 from assay.report.grouping import by_role, named
 
 _VERDICTS: Final[Mapping[str, str]] = {
@@ -21,6 +22,8 @@ _VERDICTS: Final[Mapping[str, str]] = {
 
 def headline(claims: Sequence[Claim], provenance: Provenance) -> str:
     """The result in one line."""
+    if is_gate(provenance):
+        return sentence(gate_headline(claims, provenance))
     verdict = str(provenance.details.get("verdict") or "")
     metric = words.metric_name(str(provenance.details.get("metric") or ""))
     ratio = named(claims).get("final.ratio")
@@ -55,6 +58,9 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 def summary(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     """A few sentences: start and end, target, what was kept, what is left."""
+    if is_gate(provenance):
+        yield from map(sentence, gate_summary(claims, provenance))
+        return
     known = named(claims)
     for name in ("start.level", "final.level"):
         if name in known:
@@ -64,6 +70,9 @@ def summary(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
 
 def outcomes(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     """The target, what was kept, what is undecided, what failed."""
+    if is_gate(provenance):
+        yield from map(sentence, gate_summary(claims, provenance))
+        return
     details = provenance.details
     if details.get("target") is not None:
         yield f"Target +{100 * float(details['target']):g} %: {target_text(provenance)}."

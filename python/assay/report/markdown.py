@@ -9,6 +9,7 @@ from typing import Any, Final
 from assay.escaping import one_line
 from assay.report import words
 from assay.report.claim import Claim, Provenance
+from assay.report.gate_words import gate_comparisons, is_gate, labels
 from assay.report.grouping import by_role, named, prices, starting
 from assay.report.headline import evidence_text, forecast_text, headline, ran_on, sentence, summary
 from assay.report.patches import patches
@@ -22,9 +23,18 @@ _ROLES: Final = (
 
 def write(claims: Sequence[Claim], provenance: Provenance) -> str:
     """A report as Markdown; every figure in it is one of the claims'."""
+    if is_gate(provenance):
+        lines = [
+            *_top(claims, provenance),
+            *_result(claims, provenance),
+            *_comparisons(claims),
+            *_rests_on(claims, provenance),
+            *_check_it(claims, provenance),
+        ]
+        return "\n".join(lines).rstrip() + "\n"
     lines = [
         *_top(claims, provenance),
-        *_result(claims),
+        *_result(claims, provenance),
         *_trials(claims),
         *_skipped(provenance),
         *_waterfall(claims),
@@ -48,14 +58,16 @@ def _top(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     yield ""
 
 
-def _result(claims: Sequence[Claim]) -> Iterator[str]:
+def _result(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     known = named(claims)
+    before, after = labels(provenance)
     rows = [
         (label, words.shown(known[name].figure, known[name].unit))
         for label, name in (
-            ("start", "start.level"),
-            ("kept settings", "final.level"),
+            (before, "start.level"),
+            (after, "final.level"),
             ("ratio", "final.ratio"),
+            ("slowdown excluded", "slowdown.excluded"),
             ("A/A noise", "noise.ratio"),
             ("answers compared", "answers.compared"),
             ("wrongly changed", "answers.changed"),
@@ -89,6 +101,13 @@ def _trials(claims: Sequence[Claim]) -> Iterator[str]:
             yield from _trial(claim, worth, prices(claims, claim.details["experiment"]))
 
 
+def _comparisons(claims: Sequence[Claim]) -> Iterator[str]:
+    yield "## Comparisons"
+    yield ""
+    for claim in gate_comparisons(claims):
+        yield from _trial(claim, {}, ())
+
+
 def _trial(claim: Claim, worth: Mapping[Any, Claim], priced: Sequence[Claim]) -> Iterator[str]:
     details = claim.details
     yield f"### {_text(details['candidate'])}"
@@ -97,7 +116,8 @@ def _trial(claim: Claim, worth: Mapping[Any, Claim], priced: Sequence[Claim]) ->
     if claim.intervention:
         yield f"- change: `{_code(claim.intervention)}`"
     yield f"- why: {_text(details['reason'])}"
-    yield f"- forecast: {_text(forecast_text(details))}"
+    if details["role"] != "gate":
+        yield f"- forecast: {_text(forecast_text(details))}"
     if left_out := worth.get(", ".join(details["levers"])):
         yield f"- {_text(left_out.statement)}"
     yield from (f"- {_text(price.statement)}" for price in priced)

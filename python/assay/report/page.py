@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.escaping import clipped
 from assay.report import derivations, figures, words
 from assay.report.claim import Claim, Evidence, Provenance
+from assay.report.gate_words import is_gate, labels
 from assay.report.grouping import by_role, named, prices, starting
 from assay.report.headline import (
     evidence_text,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE: Final = 4000
 _GOOD: Final = "improved"
-_BAD: Final = ("rolled back", "engine lost")
+_BAD: Final = ("rolled back", "engine lost", "regressed", "invalid")
 
 
 def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> str:
@@ -49,6 +50,7 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
         headline=headline(claims, provenance),
         ran_on=ran_on(provenance),
         verdict=verdict,
+        is_gate=is_gate(provenance),
         verdict_class=_GOOD if verdict == _GOOD else "bad" if verdict in _BAD else "",
         cards=_cards(claims, provenance),
         summary=list(outcomes(claims, provenance)),
@@ -105,7 +107,10 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
     unit = words.metric_unit(str(details.get("metric") or ""))
     prediction = files.plan.get("prediction") if files.has(PLAN) else None
     compared = [*starting(claims, "noise."), *starting(claims, "experiment.")]
-    compared += [*starting(claims, "final.ratio"), *starting(claims, "worth.")]
+    if not is_gate(provenance):
+        # That of a gate is one of its comparisons.
+        compared += starting(claims, "final.ratio")
+    compared += starting(claims, "worth.")
     looks = {
         claim.name: derivations.looks(
             selected(blocks, claim.evidence[0].select),
@@ -116,7 +121,7 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
         if any(proof.rule == derivations.RATIO for proof in claim.evidence[:1])
     }
     return {
-        "before_after": figures.before_after(claims, blocks),
+        "before_after": figures.before_after(claims, blocks, labels(provenance)),
         "trials": figures.trials(claims, threshold),
         "sequences": figures.sequences(looks, compared, threshold),
         "timeline": figures.timeline(claims, blocks, unit),
@@ -126,12 +131,14 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
 
 def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, str, str, str]]:
     known = named(claims)
+    before, after = labels(provenance)
+    the = "the " if not is_gate(provenance) else ""
     cards = []
     for label, name, note in (
-        ("start", "start.level", ""),
-        ("kept settings", "final.level", ""),
-        ("ratio", "final.ratio", "kept settings over the start"),
-        ("A/A noise", "noise.ratio", "the start against itself"),
+        (before, "start.level", ""),
+        (after, "final.level", ""),
+        ("ratio", "final.ratio", f"{after} over {the}{before}"),
+        ("A/A noise", "noise.ratio", f"the {before} against itself"),
         ("floor", "waterfall.share", "of the starting step's time"),
     ):
         claim = known.get(name)

@@ -36,7 +36,7 @@ def write_run(
     files = RunFiles(folder)
     claims, gaps = build(record, files, price)
     provenance = provenance_of(record, files, journal.head, gaps)
-    _store(files, claims, provenance, journal)
+    record_report(files, claims, provenance, journal)
     return folder / REPORT_PAGE
 
 
@@ -48,18 +48,21 @@ def write_again(folder: Path, claims: list[Claim], provenance: Provenance) -> No
     files = RunFiles(folder)
     with Journal.open(folder) as journal:
         details = {**provenance.details, "writer": writer_digest()}
-        details |= {key: _portable(folder, details.get(key) or ()) for key in ("notes", "gaps")}
+        details |= {key: portable(folder, details.get(key) or ()) for key in ("notes", "gaps")}
         again = replace(
             provenance,
             journal_head=journal.head,
             created_at=time.time(),
-            degradations=tuple(_portable(folder, provenance.degradations)),
+            degradations=tuple(portable(folder, provenance.degradations)),
             details=details,
         )
-        _store(files, claims, again, journal)
+        record_report(files, claims, again, journal)
 
 
-def _store(files: RunFiles, claims: list[Claim], provenance: Provenance, journal: Journal) -> None:
+def record_report(
+    files: RunFiles, claims: list[Claim], provenance: Provenance, journal: Journal
+) -> None:
+    """Write the report of a run, and its hashes into the journal."""
     store_report(RunFolder(files.folder), claims, provenance)
     journal.append(
         "report",
@@ -69,7 +72,7 @@ def _store(files: RunFiles, claims: list[Claim], provenance: Provenance, journal
     )
 
 
-def _portable(folder: Path, texts: Iterable[str]) -> list[str]:
+def portable(folder: Path, texts: Iterable[str]) -> list[str]:
     """Texts without the place of the run: a report is passed on, its folder is nobody's business."""
     return [_without(str(text), folder.name) for text in dict.fromkeys(texts)]
 
@@ -106,8 +109,8 @@ def provenance_of(
         fingerprint=dict(record.fingerprint),
         journal_head=journal_head,
         files=files.evidence_files(),
-        degradations=tuple(_portable(files.folder, record.degradations)),
-        details=_details(record, _portable(files.folder, gaps)),
+        degradations=tuple(portable(files.folder, record.degradations)),
+        details=_details(record, portable(files.folder, gaps)),
     )
 
 
@@ -131,7 +134,7 @@ def _details(record: RunRecord, gaps: list[str]) -> dict[str, Any]:
         "phases": [list(phase) for phase in record.phases],
         "budget_s": record.budget_s,
         "seed": record.seed,
-        "notes": _portable(outcome.run, outcome.notes),
+        "notes": portable(outcome.run, outcome.notes),
         "gaps": gaps,
         "writer": writer_digest(),
     }

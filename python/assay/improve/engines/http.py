@@ -56,6 +56,8 @@ from assay.openai_api.exchange import exchange, exchange_json
 
 FOLLOWED_AT_ONCE: Final = 4
 """Answers that a server is led along at once."""
+NO_SUCH_PATH: Final = (404, 405, 501)
+"""Statuses of a server that has chats alone, and no completions to be led along."""
 FOLDER: Final = "{folder}"
 """In an adapter's arguments: the folder of logs and traces."""
 
@@ -75,6 +77,7 @@ class HttpEngine(Engine):
         adapter: str | Path | Adapter | None = None,
         settings: Mapping[str, Setting] | None = None,
         folder: Path | None = None,
+        cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         on_start: Callable[[ServerRecord], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
@@ -83,12 +86,14 @@ class HttpEngine(Engine):
     ) -> None:
         """Find the server, or start it with `settings`; logs go to `folder`.
 
-        `environment` is set in every server that is started, besides what is inherited. `hidden` are
-        settings of every start that are no part of the configuration, which is `shown` instead.
+        It is started in `cwd`, the folder of now if not given. `environment` is set in every server
+        that is started, besides what is inherited. `hidden` are settings of every start that are no
+        part of the configuration, which is `shown` instead.
         """
         self._hidden: Mapping[str, Setting] = dict(hidden or {})
         self._shown: Mapping[str, Setting] = dict(shown or {})
         self.environment: Mapping[str, str] = dict(environment or {})
+        self._cwd = cwd
         self.address: Final = ServerAddress(url, "--engine")
         self._template = None if restart is None else CommandTemplate.parse(restart)
         self.adapter: Final = self._adapter(adapter)
@@ -281,9 +286,12 @@ class HttpEngine(Engine):
                         lambda given: following.along(self._prober, model, given, tie), answers
                     )
                 )
-            except ServerError:
+            except ServerError as error:
                 self.server.check("behind an answer")
-                raise
+                if error.status not in NO_SUCH_PATH:
+                    raise
+                self._note(f"answers that differ cannot be judged: {error.message}")
+                return [None for _ in answers]
 
     def restarting(self) -> RestartingEngine:
         """This engine."""
@@ -362,7 +370,7 @@ class HttpEngine(Engine):
         return ServerRecord(
             argv=tuple(template.arguments(arguments)),
             environment={**(self.environment if instrumented else {}), **variables},
-            cwd=os.getcwd(),
+            cwd=os.getcwd() if self._cwd is None else str(self._cwd),
             health_url=self.address.url + self.adapter.health,
             start_timeout_s=self.adapter.start_timeout_s,
             # A log for each start: those of earlier ones are kept.

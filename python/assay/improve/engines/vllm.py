@@ -66,3 +66,15 @@ def free_port() -> int:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
         return port
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on a port of the loopback address."""
+    with socket.socket() as taken:
+        # As servers do: connections of an ended one do not hold the port.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -41,6 +41,9 @@ class Design(NamedTuple):
     start_half: float = 0.0
     """Half-width for what differs between two servers of equal settings that keep running: no number
     of pairs between them averages it out."""
+    clips: bool = True
+    """Whether outliers are clipped. Not where pairs may come from two modes: half of them are equal
+    then, their robust spread is next to nothing, and what is clipped is the noise itself."""
 
     def variance_factor(self, count: int) -> float:
         """Variance of the mean of pairs over what their own spread says.
@@ -104,7 +107,7 @@ class ConfidenceSequence:
         A neighbor that takes the machine for one block then costs a little power and not the
         experiment.
         """
-        if self.count < LEAST_BEFORE_CLIPPING:
+        if self.count < LEAST_BEFORE_CLIPPING or not self.design.clips:
             return value
         center = _median(self._ordered)
         spread = 1.4826 * _median(sorted(abs(seen - center) for seen in self._ordered))
