@@ -58,6 +58,8 @@ def test_the_verdict_is_the_first_word(cli: Cli) -> None:
         (("--concurrency", "0"), "concurrency: expected at least 1, got 0"),
         (("--slo", "ttft=1parsec"), "--slo ttft: expected a duration, got '1parsec'"),
         (("--knob", "threads"), "--knob: expected NAME=VALUE, got 'threads'"),
+        (("--max-out", "2"), "--max-out: expected it with --replicas URL,URL,..., got it without"),
+        (("--replicas", "http://a,http://b"), "--model: expected it without --replicas, got both"),
         (("--from", "scratch"), 'unknown start "scratch"'),
         (("--max-risk", "any"), 'unknown risk "any"'),
         (("--workload", "chats"), "workload: expected a name or a file of requests, got 'chats'"),
@@ -107,3 +109,38 @@ def test_a_run_is_kept_verified_resumed_and_rolled_back(cli: Cli) -> None:
     assert again["verdict"] == "improved"
     assert cli("verify-report", data["run"]).code == 0
     assert cli("rollback", data["run"]).code == 0
+
+
+FLEET = ("run", "--replicas", "http://127.0.0.1:9,http://127.0.0.1:10", "--workload", "decode")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--replicas: expected --promote RUN or --change NAME=VALUE, got neither"),
+        (("--change", "threads=2"), "--replicas: expected --restart with the command of a replica"),
+        (("--change", "threads=2", "--max-out", "0"), "--max-out: expected 1 or more, got 0"),
+        (("--promote", "latest"), 'unknown run "latest": no runs are stored'),
+        (
+            ("--change", "a=1", "--watch-for", "soon"),
+            "--watch-for: expected a duration, got 'soon'",
+        ),
+        (("--change", "a=1", "--resume", "latest"), "--resume: expected it without --replicas"),
+    ],
+)
+def test_bad_options_of_a_fleet(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    outcome = cli(*FLEET, *words)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_replicas_that_do_not_answer_are_named(cli: Cli) -> None:
+    words = ("--change", "threads=2", "--restart", "assay serve synthetic --port {port} {settings}")
+    outcome = cli(*FLEET, *words, "--json")
+    assert outcome.code == 2
+    assert outcome.data["verdict"] == "refused"
+    assert outcome.err.startswith("error: http://127.0.0.1:9: expected a server that answers")
+    shown = cli("runs", "show", outcome.data["run"])
+    assert shown.code == 0
+    assert "refused" in shown.out
+    assert "0 of 0" not in cli("rollback", outcome.data["run"]).out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from assay.cli import options, sampling, styles
 from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Report, facts, wrapped
-from assay.cli.run_fleet import FleetRequest, promoted, refuse_fleet_options
+from assay.cli.run_fleet import FleetRequest, promoted, refuse_engine_options, refuse_fleet_options
 from assay.cli.run_progress import run_progress
 from assay.errors import InputError
 
@@ -311,8 +311,15 @@ def run_command(
     if replicas is None:
         refuse_fleet_options(promote, change, max_out, node_python)
     else:
+        refuse_engine_options(
+            {"--engine": engine, "--model": model, "--target": target, "--from": start}
+            | {"--only": only, "--skip": skip, "--levers": levers, "--top-n": top_n}
+            | {"--allow-lossy": allow_lossy, "--production": production, "--force": force}
+            | {"--max-changed": max_changed, "--no-history": no_history, "--dry-run": dry_run}
+            | {"--resume": resume, "--price": price, "--device": device, "--knob": knob}
+        )
         asked = FleetRequest(
-            *(replicas, engine, restart, promote, change, adapter, node_python, max_out),
+            *(replicas, restart, promote, change, adapter, node_python, max_out),
             *(workload or load, slo, metric, concurrency, rate, input_tokens, output_tokens),
             *(seconds, seed, is_watched, watched_s),
         )

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +21,6 @@ class FleetRequest(NamedTuple):
     """The options of `assay run` that a promotion reads."""
 
     replicas: str
-    engine: str | None
     restart: str | None
     promote: str | None
     change: Sequence[str] | None
@@ -58,14 +57,22 @@ def refuse_fleet_options(
             )
 
 
+def refuse_engine_options(given: Mapping[str, object]) -> None:
+    """Options of a run of one engine mean nothing for a fleet."""
+    for name, value in given.items():
+        if value:
+            raise InputError(
+                f"{name}: expected it without --replicas, got both",
+                "tune one replica with --engine URL, then promote its run with --promote",
+            )
+
+
 def promoted(asked: FleetRequest, as_json: bool) -> Report:
     """Run the promotion and report it."""
     from assay.runs.fleet import FleetOptions, promote_fleet
     from assay.runs.subject import SubjectOptions, workload_for
     from assay.runtime.cuda import probe
 
-    if asked.engine is not None:
-        raise InputError("expected --engine or --replicas, got both")
     if asked.max_out is not None and asked.max_out < 1:
         raise InputError(f"--max-out: expected 1 or more, got {asked.max_out}")
     urls = [url.strip().rstrip("/") for url in asked.replicas.split(",") if url.strip()]

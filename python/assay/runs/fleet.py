@@ -178,10 +178,10 @@ def _run(session: _Session) -> FleetOutcome:
             finally:
                 left = fleet.close()
                 session.notes += left
-            if left or promotion.problems:
-                raise ReplicaLostError(
-                    (*promotion.problems, *left)[0], f"assay runs show {session.folder.id}"
-                )
+            if problems := (*promotion.problems, *left):
+                raise ReplicaLostError(problems[0], f"assay runs show {session.folder.id}")
+    except KeyboardInterrupt:
+        promotion = promotion or Promotion("undecided", "interrupted before the first stage")
     except AssayError as error:
         session.notes += getattr(error, "__notes__", ())
         problem = error
@@ -212,7 +212,10 @@ def _plan(session: _Session) -> FleetPlan:
 def _promoted(session: _Session, fleet: AgentFleet) -> Promotion:
     limits = limits_ms(session.workload.slo)
     settings = PromotionSettings(
-        better=session.workload.objective.better, has_slo=bool(limits), seed=session.options.seed
+        better=session.workload.objective.better,
+        has_slo=bool(limits),
+        judges_answers=session.options.promote is None,
+        seed=session.options.seed,
     )
     progress = session.progress
     promotion = StagedPromotion(
@@ -228,6 +231,10 @@ def _promoted(session: _Session, fleet: AgentFleet) -> Promotion:
     shown = ", ".join(f"{name}={value}" for name, value in session.changes.items())
     progress.phase(f"stages of {shown}", session.deadline - time.monotonic())
     result = promotion.run()
+    if promotion.answers.with_change:
+        session.notes.append(promotion.answers.statement())
+    elif result.rounds:
+        session.notes.append("no answers were compared: none was greedy")
     if result.verdict == "promoted" and session.options.watch:
         progress.phase("watch", session.options.watch_s or 0.0)
         watched = watch_fleet(promotion, session.options.watch_s or math.inf)
@@ -248,7 +255,8 @@ def _out(session: _Session, fleet: AgentFleet, settings: PromotionSettings) -> i
         return wanted
 
     def record(out: int, samples: Mapping[str, Sample]) -> None:
-        session.record("stage", {"stage": f"capacity with {out} out", "samples": dict(samples)})
+        bare = {name: replace(sample, answers={}) for name, sample in samples.items()}
+        session.record("stage", {"stage": f"capacity with {out} out", "samples": bare})
 
     out = replicas_out(fleet, settings, wanted, record)
     session.progress.result(f"the SLO holds with {out} of {len(fleet.names)} replicas out")

@@ -81,6 +81,10 @@ CASES = [
         for part in ("before", "unnamed")
     ),
     *(
+        FleetCase(f"ctrl-c after {records} records", happening="controller interrupted", records=records)
+        for records in (2, 4, 6, 8)
+    ),
+    *(
         FleetCase(f"agent {_of(1)} fails unexpectedly {part} {call}", node=1, agent=f"engine.{call}.{part}=error")
         for call in ("configure", "measure", "settings")
         for part in ("before", "after")
@@ -93,9 +97,7 @@ SAMPLE = [
     if case.name
     in {
         "controller killed at stage 4 torn",
-        "agent of node 1 killed at applied 1 torn",
         "node 0 lost after 11 records",
-        "node 1 cut off after 7 records",
         "disk of node 1 full at intend 1",
     }
 ]

@@ -21,7 +21,14 @@ from assay.improve.journal import journal
 from assay.improve.journal.undo import outstanding
 
 NODES = 2
-Happening = Literal["", "node lost", "node cut off", "controller silent", "controller killed"]
+Happening = Literal[
+    "",
+    "node lost",
+    "node cut off",
+    "controller silent",
+    "controller killed",
+    "controller interrupted",
+]
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,9 @@ def _happen(
         time.sleep(0.005)
     if case.happening == "controller killed":
         os.kill(controller, signal.SIGKILL)
+        return None
+    if case.happening == "controller interrupted":
+        os.kill(controller, signal.SIGINT)
         return None
     if case.happening == "controller silent":
         os.kill(controller, signal.SIGSTOP)

@@ -21,6 +21,7 @@ from assay.load.workloads.workload import ServiceLevel
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
     monkeypatch.setattr("assay.runs.fleet.LEAST_WINDOW_S", 0.3)
+    monkeypatch.setattr("assay.runs.fleet.MOST_WINDOW_S", 0.4)
 
 
 def faults(folder: Path, port: int, **by_knob: dict[str, str]) -> None:
@@ -29,7 +30,7 @@ def faults(folder: Path, port: int, **by_knob: dict[str, str]) -> None:
 
 def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
     with servers(tmp_path, 4) as fleet:
-        outcome = promote(fleet.options(budget_s=20.0), ServiceLevel(ttft_ms=5000.0))
+        outcome = promote(fleet.options(), ServiceLevel(ttft_ms=5000.0))
         assert (outcome.verdict, outcome.problem) == ("promoted", None), outcome.reason
         assert fleet.settings() == [CHANGED] * 4
         assert outcome.ratio is not None
@@ -108,13 +109,13 @@ def test_a_restart_that_never_answers(tmp_path: Path) -> None:
     adapter = tmp_path / "impatient.yaml"
     with servers(tmp_path, 2) as fleet:
         original = Path(fleet.options().adapter or "").read_text()
-        adapter.write_text(original.replace("start_timeout_s: 60", "start_timeout_s: 5"))
+        adapter.write_text(original.replace("start_timeout_s: 60", "start_timeout_s: 3"))
         for port in fleet.ports:
             faults(tmp_path, port, threads={"2": "hang-start"})
         outcome = promote(fleet.options(adapter=str(adapter)))
         assert outcome.problem is not None
         assert outcome.problem.exit_code == 5
-        assert "server (timeout): not healthy 5 s after its start" in outcome.problem.message
+        assert "server (timeout): not healthy 3 s after its start" in outcome.problem.message
         assert any(outcome.problem.message.startswith(url) for url in fleet.urls)
         assert fleet.settings() == [START] * 2
 
@@ -145,3 +146,15 @@ def test_bad_options(tmp_path: Path) -> None:
         outcome = promote(fleet.options(changes=("threads=1",)))
         assert outcome.problem is not None
         assert "threads: expected another value than that of now, got 1" in outcome.problem.message
+
+
+def test_a_faster_change_that_answers_otherwise_goes_back(tmp_path: Path) -> None:
+    with servers(tmp_path, 2) as fleet:
+        for port in fleet.ports:
+            faults(tmp_path, port, threads={"2": "wrong"})
+        outcome = promote(fleet.options())
+        assert outcome.verdict == "regressed"
+        assert outcome.reason.startswith("answers changed: ")
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 5
+        assert fleet.settings() == [START] * 2

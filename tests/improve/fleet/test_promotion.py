@@ -8,10 +8,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
+from scipy.stats import fisher_exact
 from simulate_promotions import outcomes
 from simulated_fleet import Noise, SimulatedFleet
 
 from assay.errors import AssayError, InputError
+from assay.improve.fleet.answers import ComparedAnswers
 from assay.improve.fleet.capacity import replicas_out
 from assay.improve.fleet.promotion import StagedPromotion
 from assay.improve.fleet.protocol import ReplicaFailedError, ReplicaRefusedError, Sample
@@ -185,3 +187,37 @@ def test_a_fleet_is_watched_for_as_long_as_asked() -> None:
     watched = watch_fleet(promotion, 30.0)
     assert (watched.reason, watched.windows) == ("", 29)
     assert all(fleet.changed.values())
+
+
+class GarblingFleet(SimulatedFleet):
+    """Answers one request in forty wrongly with the change; one in five hundred differs anyway."""
+
+    def _sample(self, number: int) -> Sample:
+        sample = super()._sample(number)
+        share = self.garbles if self.changed[self.names[number]] else 1 / 500
+        answers = {
+            str(request): "right" if self._chance.random() > share else f"else {number}"
+            for request in range(100)
+        }
+        return replace(sample, answers=answers)
+
+    garbles = 1 / 40
+
+
+def test_answers_that_changed_bar_the_promotion() -> None:
+    fleet = GarblingFleet("garbling", 8, 0.1)
+    result = promoted(fleet).run()
+    assert result.verdict == "regressed"
+    assert result.reason.startswith("answers changed: ")
+    assert not any(fleet.changed.values())
+    fleet = GarblingFleet("near ties", 8, 0.1)
+    fleet.garbles = 1 / 500
+    assert promoted(fleet).run().verdict == "promoted"
+    fleet = GarblingFleet("judged before", 8, 0.1)
+    assert promoted(fleet, PromotionSettings(judges_answers=False)).run().verdict == "promoted"
+
+
+def test_fishers_test_is_that_of_scipy() -> None:
+    compared = ComparedAnswers(without=900, differ_without=4, with_change=400, differ_with_change=9)
+    expected = fisher_exact([[9, 391], [4, 896]], "greater").pvalue
+    assert compared._chance() == pytest.approx(expected)

@@ -33,7 +33,7 @@ from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.load.metrics import is_good, succeeded
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.reading import read_requests
-from assay.load.workloads.workload import Window, Workload
+from assay.load.workloads.workload import Window, Workload, is_greedy
 from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import MODELS, served_model
 from assay.openai_api.exchange import exchange_json
@@ -44,6 +44,8 @@ LEASE_S: Final = 60.0
 OPENING_S: Final = 120.0
 """How long the first message may take."""
 REACH_S: Final = 10.0
+HASH_DIGITS: Final = 16
+"""Hexadecimal digits of an answer's hash that travel: enough that no two answers share them."""
 WORKLOAD: Final = "workload.jsonl"
 AT_THE_START: Final = "the configuration at the start"
 
@@ -235,6 +237,7 @@ def loaded(workload: Workload, load: float) -> Workload:
 def sample_of(measured: Measurement, workload: Workload) -> Sample:
     """What the controller is told of a window."""
     done = [record for record in measured.records if succeeded(record)]
+    count = len(workload.requests)
     return Sample(
         measured.figures.get(workload.objective.metric, 0.0),
         len(measured.records),
@@ -242,6 +245,11 @@ def sample_of(measured: Measurement, workload: Workload) -> Sample:
         int(is_good(done, workload.slo).sum()),
         dict(measured.figures),
         dict(measured.settings),
+        {
+            str(record.number): record.digest[:HASH_DIGITS]
+            for record in done
+            if record.digest and is_greedy(workload.requests[record.number % count])
+        },
     )
 
 

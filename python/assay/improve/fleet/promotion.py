@@ -11,11 +11,12 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from assay.answers import Progress, silent
 from assay.errors import AssayError
+from assay.improve.fleet.answers import ComparedAnswers
 from assay.improve.fleet.guards import OBJECTIVE, ODD_REPLICA, Comparison, levels_of
 from assay.improve.fleet.protocol import Fleet, ReplicaRefusedError, Sample
 from assay.improve.fleet.randomization import Evidence
@@ -65,6 +66,7 @@ class StagedPromotion:
     say: Progress = silent
     clock: Callable[[], float] = time.monotonic
     comparison: Comparison | None = None
+    answers: ComparedAnswers = field(default_factory=ComparedAnswers)
     in_force: set[str] = field(default_factory=set)
     """Replicas that have the change, or may have it."""
     _rounds: int = 0
@@ -80,6 +82,7 @@ class StagedPromotion:
             self._write("baseline", dict.fromkeys(samples, False), samples)
             for name, sample in samples.items():
                 _check_healthy(name, sample, self.settings)
+            self.answers.add_baseline(samples)
             rounds.append(samples)
         levels, spreads = levels_of(rounds, self.settings)
         self.comparison = Comparison(self.settings, levels, spreads)
@@ -144,9 +147,12 @@ class StagedPromotion:
         self._largest = max(self._largest, size)
         self._write(f"round {self._rounds}", changed, samples)
         self.comparison.add(samples, changed)
+        self.answers.add(samples, changed)
         self._round_s = self.clock() - begun
         self.say(self._so_far())
         if reason := self.comparison.harm() or self.comparison.broken():
+            raise _NotProvenError("regressed", reason)
+        if self.settings.judges_answers and (reason := self.answers.changed()):
             raise _NotProvenError("regressed", reason)
 
     def _is_proven(self) -> bool:
@@ -213,7 +219,9 @@ class StagedPromotion:
     def _write(
         self, stage: str, changed: Mapping[str, bool], samples: Mapping[str, Sample]
     ) -> None:
-        self.record("stage", {"stage": stage, "changed": dict(changed), "samples": dict(samples)})
+        # Answers are compared at once; their hashes would fill the journal.
+        bare = {name: replace(sample, answers={}) for name, sample in samples.items()}
+        self.record("stage", {"stage": stage, "changed": dict(changed), "samples": bare})
 
     def _result(self, verdict: PromotionVerdict, reason: str, problems: list[str]) -> Promotion:
         evidence, ratio = self.evidence, None

@@ -38,6 +38,8 @@ class Sample:
     figures: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Read back from the engine."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of greedy answers by number of the request; equal requests should have equal ones."""
 
 
 class Fleet(Protocol):

@@ -26,6 +26,8 @@ class PromotionSettings:
     alpha: float = ALPHA
     """Chance of promoting a change that does nothing, over all stages, rounds and replicas."""
     threshold: float = PRACTICAL_THRESHOLD
+    judges_answers: bool = True
+    """Whether answers that changed bar the promotion; False where a run has judged them before."""
     baseline_rounds: int = 3
     most_rounds: int = 12
     """Rounds of the last stage, which half of the fleet takes part in on either side."""

@@ -11,13 +11,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from assay import paths
 from assay.errors import InputError
 from assay.files import read_json
-from assay.improve.engines.process import ServerRecord, identify, is_running
+from assay.improve.engines.process import (
+    ServerRecord,
+    identify,
+    is_running,
+    start_ticks,
+    wait_until,
+)
 from assay.improve.journal.run_folder import ACTIVE_NAME, RunFolder, runs_folder, write_synced
+
+_STARTED_S: Final = 2.0
+"""How long a process may take until its command line can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,8 @@ def active_runs() -> list[ActiveRun]:
 
 
 def _identity(pid: int) -> dict[str, Any] | None:
+    # A process that was started just now has no command line for a moment.
+    wait_until(lambda: start_ticks(pid) is None or identify(pid) is not None, _STARTED_S)
     process = identify(pid)
     return None if process is None else process.to_data()
 
