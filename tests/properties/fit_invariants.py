@@ -75,13 +75,12 @@ def verdicts(draw: Draw, answers: Answers) -> Violation | None:
 def times(draw: Draw, answers: Answers) -> Violation | None:
     """A decode step takes as long for `predict` as for `resolve`, with the same client.
 
-    `predict` has the constants of a client in the engine's process, the scenario those of a server;
-    and its kernels run at the clock of their benchmarks, whatever the power limit.
+    `predict` has the constants of a client in the engine's process, the scenario those of a server.
     """
     prompt, output = draw.given("serving.prompt"), draw.given("serving.output")
     given = graph_given(draw)
     client = {name: value for name, value in CLIENT.items() if name in given}
-    draw = draw.changed({**client, "kernels.device.clock_ratio": 1.0})
+    draw = draw.changed(client)
     # Long prompts, and more tokens than an iteration takes, leave fewer to decode than there are.
     if not math.isclose(
         answers.value(draw, DECODING), draw.given("serving.concurrency"), rel_tol=0.005

@@ -43,6 +43,7 @@ def test_peak_of_data_sheets(
 
 
 H200: dict[str, float] = {
+    "gpu.power.energy_share": 1.0,
     "gpu.clock": 1.83e9,
     "gpu.memory.bandwidth": 4.8e12,
     "gpu.power.limit": 700.0,

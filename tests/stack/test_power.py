@@ -305,3 +305,23 @@ def test_more_work_never_draws_less(u: float, m: float, more_u: float, more_m: f
     low = COMPILED(*H200.values(), min(u, more_u), min(m, more_m), *own)[2]
     high = COMPILED(*H200.values(), max(u, more_u), max(m, more_m), *own)[2]
     assert low <= high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["h20_sxm", "h100_nvl", "h100_pcie", "l4", "t4", "h200_sxm"])
+@pytest.mark.parametrize(
+    ("tensor", "memory"), [(0.02, 0.7), (0.36, 0.62), (0.49, 0.47), (0.79, 0.24)]
+)
+def test_a_board_as_the_catalog_states_it_has_the_clock_of_its_benchmarks(
+    name: str, tensor: float, memory: float
+) -> None:
+    """Whatever its kernels would draw: constants were fitted to times at that clock."""
+    board = accelerators.find(name).given
+    work = {
+        "gpu.work.tensor_use": tensor, "gpu.work.memory_use": memory, "gpu.work.clock_share": 0.5,
+        "gpu.coolant_temperature": board["gpu.reference.coolant_temperature"],
+    }  # fmt: skip
+    found = stack.registry().resolve("gpu.power.busy", {**board, **work}, intervals=False)
+    assert found.values["gpu.throttle"] == pytest.approx(
+        found.values["gpu.throttle_reference"], rel=1e-6
+    )
+    assert found.require_value() <= board["gpu.power.limit"] * (1 + 1e-6)

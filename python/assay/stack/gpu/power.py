@@ -8,7 +8,7 @@ falls on a second. The design page gpu-power.md derives the relations.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number, total
+from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number, total, where
 from assay.stack import hbm, works
 from assay.stack.gpu import reference
 from assay.stack.gpu.rates import clock, memory_bandwidth, peak_flops, scope
@@ -150,12 +150,9 @@ _voltage_0 = maximum(
     reference.reference_voltage_floor, 1 - reference.reference_voltage_slope * (1 - throttle_reference)
 )
 _warmth_0 = reference.reference_coolant + reference.reference_thermal_resistance * power_rated - number("300 K")
-_free_0 = (
-    power_rated
-    - power_idle
-    - work_memory_use * memory_bandwidth * hbm.access_energy
-    - reference.reference_leakage * _voltage_0 * exp(_warmth_0 / reference.reference_leakage_scale)
-)
+_memory_0 = work_memory_use * memory_bandwidth * hbm.access_energy
+_leakage_0 = reference.reference_leakage * _voltage_0 * exp(_warmth_0 / reference.reference_leakage_scale)
+_free_0 = power_rated - power_idle - _memory_0 - _leakage_0
 _cycle_power_0 = reference.reference_cycle_energy * reference.reference_clock * _voltage_0**2
 # Tensor cores switch by FLOPs, the rest by cycles. A clock has no fewer cycles than its FLOPs need.
 scope.equation(
@@ -165,10 +162,33 @@ scope.equation(
     meaning="the clock at which the workload meets the rated limit on the board of the benchmarks",
 )
 scope.simultaneous("benchmark_clock", [throttle_reference], starts={throttle_reference.name: "0.9"})
+# Kernels that were measured on another board, or energies that are assumed, may say that a board cannot
+# run its own benchmarks. Its clock is then that of its FLOPs, and it draws less than the energies say.
+_switched_0 = _memory_0 + _cycle_power_0 * (_tensor + _issued * work_tensor_use)
+power_benchmarks = scope.declare(
+    "power.benchmarks, P_b0 [W/GPU]: power of the workload on the board of the benchmarks by the stated energies, in "
+    "the fewest cycles that its FLOPs need",
+    equals=power_idle + _leakage_0 + _switched_0,
+    reference=_COMPONENTS,
+)
+energy_share = scope.declare(
+    "power.energy_share, k_E: share of the stated energies of memory and cycles that lets the board run its own "
+    "benchmarks under the rated limit: 1 where they do",
+    bounds=("positive", 1),
+    reference=_NVML,
+)
+scope.approximation(
+    energy_share,
+    where(power_benchmarks > power_rated, (power_rated - power_idle - _leakage_0) / _switched_0, 1),
+    name="power.energy_share.fit",
+    valid=power_benchmarks <= power_rated,
+    reference=_NVML,
+    meaning="by the stated energies the board could run its own benchmarks",
+)
 
 power_memory = scope.declare(
     "power.memory, P_m [W/GPU]: power of memory traffic",
-    equals=memory_duty * memory_bandwidth * hbm.access_energy,
+    equals=energy_share * memory_duty * memory_bandwidth * hbm.access_energy,
     reference=hbm.ENERGY,
 )
 power_ceiling = scope.declare(
@@ -192,7 +212,7 @@ power_leakage = scope.declare(
 )
 power_dynamic = scope.declare(
     "power.dynamic, P_d [W/GPU]: dynamic (switching) power",
-    equals=activity * cycle_energy * clock * throttle * voltage**2,
+    equals=energy_share * activity * cycle_energy * clock * throttle * voltage**2,
     reference=DYNAMIC,
 )
 power_busy = scope.declare(
@@ -220,7 +240,9 @@ scope.equation(
     throttle,
     minimum(
         clock_ceiling,
-        maximum((_free / (cycle_energy * clock * voltage**2) - (activity - _issued) * throttle) / _issued, 0),
+        maximum(
+            (_free / (energy_share * cycle_energy * clock * voltage**2) - (activity - _issued) * throttle) / _issued, 0
+        ),
     ),
     reference=_NVML,
     meaning="the power controller lowers the clock until board power is at its limit",
