@@ -1,9 +1,11 @@
 """A long run of `assay serve` at 80 % of its load: aborts, adapters that come and go, sleep and wake-up.
 
-    python tests/attacks/serving_soak.py smollm2 --seconds 1800
+    python tests/attacks/serving_soak.py smollm2 --seconds 1800 -- --device cpu
+    python tests/attacks/serving_soak.py llama-3-8b-shape --seconds 480 --users 64 -- --device cuda:0
 
 The server is deterministic: every answer must be the one of a quiet run. Exit code 0: no request was lost, none has
-another answer, memory is flat, and the server is idle afterward and ends with 0.
+another answer, memory is flat (of its processes, and of the GPU where it computes there), and the server is idle
+afterward and ends with 0. The last line is the verdict.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ import httpx
 from assay.bench.serving.adapters import write_adapters
 
 USERS = 8
+KV_TOKENS_PER_USER = 512
 LOAD = 0.8
 """Share of the rate that so many users get in a closed loop."""
 ABORTED = 0.1
@@ -78,37 +82,85 @@ class Report:
     rate: float = 0.0
     memory: list[tuple[float, int]] = field(default_factory=list)
     """Bytes of all processes of the server, by time."""
-
-    def growth(self) -> float | None:
-        """Relative growth of memory from the second quarter to the last one; None for a short run."""
-        if len(self.memory) < 16:
-            return None
-        quarter = len(self.memory) // 4
-        first = statistics.median(size for _, size in self.memory[quarter : 2 * quarter])
-        last = statistics.median(size for _, size in self.memory[-quarter:])
-        return last / first - 1.0
+    device_memory: list[tuple[float, int]] = field(default_factory=list)
+    """Bytes in use on the GPU, by time."""
+    lost: int = 0
+    """Requests without an answer."""
+    different: int = 0
+    """Answers that are not those of the quiet run."""
 
     def verdict(self, most_growth: float = GROWTH) -> dict[str, Any]:
         """The report as JSON."""
-        growth = self.growth()
         failures = list(self.wrong)
-        if growth is not None and growth > most_growth:
-            failures.append(f"memory grew by {growth:.1%}")
+        grown = {"memory": growth(self.memory), "device memory": growth(self.device_memory)}
+        failures += [
+            f"{name} grew by {share:.1%}"
+            for name, share in grown.items()
+            if share is not None and share > most_growth
+        ]
         return {
             "requests_per_s": round(self.rate, 2),
             **dict(sorted(self.done.items())),
-            "memory_mib": [
-                round(size / 2**20, 1) for _, size in self.memory[:: max(len(self.memory) // 8, 1)]
-            ],
-            "growth": None if growth is None else round(growth, 4),
+            "lost": self.lost,
+            "different": self.different,
+            "memory_mib": _shown(self.memory),
+            "device_memory_mib": _shown(self.device_memory),
+            "growth": _rounded(grown["memory"]),
+            "device_growth": _rounded(grown["device memory"]),
+            "mib_per_hour": _rounded(slope_mib_per_hour(self.memory)),
             "wrong": failures[:20],
         }
+
+
+def growth(memory: Sequence[tuple[float, int]]) -> float | None:
+    """Relative growth from the second quarter of the run to the last one; None for a short run."""
+    if len(memory) < 16:
+        return None
+    quarter = len(memory) // 4
+    first = statistics.median(size for _, size in memory[quarter : 2 * quarter])
+    last = statistics.median(size for _, size in memory[-quarter:])
+    return last / first - 1.0
+
+
+def slope_mib_per_hour(memory: Sequence[tuple[float, int]]) -> float | None:
+    """Least squares behind the first quarter; None for a short run."""
+    settled = memory[len(memory) // 4 :]
+    if len(settled) < 12:
+        return None
+    fit = statistics.linear_regression(*zip(*settled, strict=True))
+    return fit.slope * 3600 / 2**20
+
+
+def verdict_line(verdict: Mapping[str, Any], seconds: float) -> str:
+    """What the run showed, in one line."""
+    outcome = "FAILED" if verdict["wrong"] else "passed"
+    counts = [
+        f"{verdict.get('sent', 0):,} requests sent in {seconds:,.0f} s",
+        f"{verdict['lost']} lost",
+        f"{verdict['different']} with other tokens than the quiet run",
+        *(f"{verdict.get(name, 0):,} {name}" for name in ("aborted", "adapter loads", "sleeps")),
+    ]
+    if verdict["growth"] is not None:
+        counts.append(
+            f"memory {verdict['growth']:+.1%} ({verdict['mib_per_hour']:+,.1f} MiB an hour)"
+        )
+    if verdict["device_growth"] is not None:
+        counts.append(f"device memory {verdict['device_growth']:+.1%}")
+    return f"soak {outcome}: {', '.join(counts)}"
+
+
+def _shown(memory: Sequence[tuple[float, int]]) -> list[float]:
+    return [round(size / 2**20, 1) for _, size in memory[:: max(len(memory) // 8, 1)]]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 class Soak:
     """Clients of one server."""
 
-    def __init__(self, url: str, model: str, seconds: float, seed: int) -> None:
+    def __init__(self, url: str, model: str, seconds: float, seed: int, users: int = USERS) -> None:
         self._http = httpx.AsyncClient(
             base_url=url,
             timeout=TIMEOUT_SECONDS,
@@ -119,6 +171,7 @@ class Soak:
         self._model = model
         self._seconds = seconds
         self._random = random.Random(seed)
+        self._users = users
         self._expected: dict[Case, str] = {}
         self._cases = [
             Case(f"Number {number}: the ferry left the harbor", 8 + 7 * (number % 5), seed)
@@ -194,11 +247,13 @@ class Soak:
         try:
             text, is_whole = await asyncio.wait_for(self._ask(case, leaves=leaves), TIMEOUT_SECONDS)
         except (AssertionError, httpx.HTTPError, TimeoutError) as error:
+            self.report.lost += 1
             self.report.wrong.append(f"lost: {type(error).__name__}: {error}")
             return
         self.report.done["answered" if is_whole else "aborted"] += 1
         expected = self._expected[case]
         if text != expected if is_whole else not expected.startswith(text):
+            self.report.different += 1
             self.report.wrong.append(f"{case} answered {text!r} instead of {expected!r}")
 
     async def _saturated_rate(self) -> float:
@@ -211,7 +266,7 @@ class Soak:
                 count += 1
 
         began = time.monotonic()
-        await asyncio.gather(*(user() for _ in range(USERS)))
+        await asyncio.gather(*(user() for _ in range(self._users)))
         return count / (time.monotonic() - began)
 
     async def _arrive(self, until: float) -> None:
@@ -267,7 +322,10 @@ class Soak:
         while True:
             # A model that sleeps has no KV cache.
             if not self._is_resting:
-                self.report.memory.append((time.monotonic(), sum(map(_resident_bytes, pids))))
+                now = time.monotonic()
+                self.report.memory.append((now, sum(map(_resident_bytes, pids))))
+                if (used := await asyncio.to_thread(_device_bytes)) and not self._is_resting:
+                    self.report.device_memory.append((now, used))
             await asyncio.sleep(max(self._seconds / 400, 0.25))
 
     async def _check_idle(self) -> None:
@@ -288,12 +346,26 @@ def _resident_bytes(pid: int) -> int:
     return 1024 * sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty"))
 
 
+def _device_bytes() -> int:
+    """Memory in use on the first GPU, by any process; 0 without one."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    words = [program, "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    first = done.stdout.strip()
+    return int(first) << 20 if first.isdecimal() else 0
+
+
 @contextlib.contextmanager
-def served(model: str, folder: Path, options: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+def served(
+    model: str, folder: Path, options: Sequence[str], kv_tokens: int
+) -> Iterator[tuple[str, list[int]]]:
     """The server's address and its processes; its end must be that of a drain."""
     words = ["serve", model, "--port", "0", "--json", "--no-access-log", "--enable-sleep-mode"]
     # A cache of fixed size: one that grows on demand would look like a leak.
-    words += ["--knob", "deterministic=true", "--kv-tokens", "4096", "--lora-folder", str(folder)]
+    words += ["--knob", "deterministic=true", "--lora-folder", str(folder)]
+    words += ["--kv-tokens", str(kv_tokens)]
     words += options
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", *words], stdout=subprocess.PIPE, text=True
@@ -311,13 +383,16 @@ def served(model: str, folder: Path, options: Sequence[str]) -> Iterator[tuple[s
         process.communicate()
 
 
-def soak(model: str, seconds: float, options: Sequence[str] = (), seed: int = 0) -> Report:
+def soak(
+    model: str, seconds: float, options: Sequence[str] = (), seed: int = 0, users: int = USERS
+) -> Report:
     """Run the whole of it against a server of its own."""
     with tempfile.TemporaryDirectory() as folder:
         adapters = list(write_adapters(Path(folder) / "adapters", model))[:2]
-        with served(model, Path(folder) / "adapters", options) as (url, pids):
+        kv_tokens = KV_TOKENS_PER_USER * users
+        with served(model, Path(folder) / "adapters", options, kv_tokens) as (url, pids):
             name = json.loads(httpx.get(f"{url}/v1/models", trust_env=False).text)["data"][0]["id"]
-            return asyncio.run(Soak(url, name, seconds, seed).run(pids, adapters))
+            return asyncio.run(Soak(url, name, seconds, seed, users).run(pids, adapters))
 
 
 def main() -> int:
@@ -326,12 +401,15 @@ def main() -> int:
     parser.add_argument("model", help="what assay serve takes, such as smollm2")
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--users", type=int, default=USERS, help="whose rate is the full load")
     parser.epilog = "What follows -- are options of assay serve."
     own = sys.argv[1:]
     cut = own.index("--") if "--" in own else len(own)
     given = parser.parse_args(own[:cut])
-    verdict = soak(given.model, given.seconds, own[cut + 1 :], given.seed).verdict()
+    report = soak(given.model, given.seconds, own[cut + 1 :], given.seed, given.users)
+    verdict = report.verdict()
     sys.stdout.write(json.dumps(verdict, indent=1) + "\n")
+    sys.stdout.write(verdict_line(verdict, given.seconds) + "\n")
     return 1 if verdict["wrong"] else 0
 
 
