@@ -17,6 +17,7 @@ from typing import NamedTuple
 from assay import stack
 from assay.model import Registry
 from assay.scenario.question import read_question
+from assay.scenario.questions.walking import walk
 from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "physics.md"
@@ -50,7 +51,8 @@ LAYERS = (
     ("Market", "market", ("market",)),
     ("Updates", "updates", ("updates.rules", "updates.orthogonal", "updates.schedules", "updates.states",
                              "updates.noise")),
-    ("Scaling laws", "scaling", ("scaling",)),
+    ("Routing, storage and hosts", "routing", ("routing",)),
+    ("Scaling laws", "scaling", ("scaling.laws", "scaling.life")),
 )  # fmt: skip
 """Title, scope and modules of every layer, from the nucleus up."""
 
@@ -143,6 +145,7 @@ def write_page() -> str:
         "|---|--:|---|---|",
     ]
     lines += [f"| {q.question} | {answer(q)} | {q.outside} | `{q.command}` |" for q in QUESTIONS]
+    lines += _walk("quark", "econ.cost.per_token")
     for title, scope, modules in LAYERS:
         lines += [
             "",
@@ -153,6 +156,21 @@ def write_page() -> str:
             *_relations(registry, scope),
         ]
     return "\n".join(lines) + "\n"
+
+
+def _walk(start: str, target: str) -> Iterator[str]:
+    """One walk from end to end, as `assay walk` prints it."""
+    answer = walk(start, target)
+    yield from ("", "## From one end to the other", "")
+    yield f"`assay walk {start} {target}`: {len(answer.steps) - 1} relations through {', '.join(answer.layers)}. A step"
+    yield "passes on the per cent by which a variable follows one per cent of the one before it; the product is what"
+    yield f"the walk carries: {answer.steps[-1].carried:.2g}."
+    yield from ("", "| variable | value | step | carried | relation |", "|---|--:|--:|--:|---|")
+    for step in answer.steps:
+        value = "" if step.value is None else step.variable.figure(step.value).text
+        passed = "" if step.elasticity is None else f"{step.elasticity:.2g}"
+        states = "" if step.relation is None else f"`{step.relation.text.replace('|', 'or')}`"
+        yield f"| `{step.variable.name}` | {value} | {passed} | {step.carried:.2g} | {states} |"
 
 
 def _paragraphs(modules: Sequence[str]) -> Iterator[str]:

@@ -270,6 +270,32 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        ("walk", "quark", "lithography.power"),
+        {
+            "from": TEXT,
+            "to": TEXT,
+            "elasticity": NUMBER,
+            "layers": Each(TEXT),
+            "variants": dict,
+            "steps": Each(
+                {
+                    "variable": TEXT,
+                    "symbol": TEXT,
+                    "meaning": TEXT,
+                    "layer": TEXT,
+                    "value": MAYBE_NUMBER,
+                    "unit": TEXT,
+                    "relation": MAYBE_TEXT,
+                    "states": MAYBE_TEXT,
+                    "elasticity": MAYBE_NUMBER,
+                    "carried": MAYBE_NUMBER,
+                }
+            ),
+            "command": TEXT,
+            "notes": Each(TEXT),
+        },
+    ),
+    (
         ("cone", "thermal.dc.pue", "--brief"),
         {
             "variable": TEXT,

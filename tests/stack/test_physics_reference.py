@@ -24,6 +24,6 @@ def test_answers_to_the_questions(target: str) -> None:
 
 def test_every_layer_moves_something_outside_it() -> None:
     text = page.PAGE.read_text(encoding="utf-8")
-    sections = [section for section in text.split("\n## ")[2:] if not section.startswith("Scaling")]
+    sections = [section for section in text.split("\n## ")[3:] if not section.startswith("Scaling")]
     assert len(sections) == len(page.LAYERS) - 1
     assert all("\nMoves `" in section for section in sections)

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "list": "model",
     "show": "model",
     "cone": "model",
+    "walk": "walk",
     "ask": "ask",
     "resolve": "answer",
     "solve": "choose",

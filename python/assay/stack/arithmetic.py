@@ -8,8 +8,8 @@ is why narrow formats are cheap. Beside them are lanes of single precision, one 
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import works
-from assay.stack.gpu import rates as gpu_rates
+from assay.stack import formats, hbm, works
+from assay.stack.gpu import power as gpu_power, rates as gpu_rates
 
 scope = Scope("arithmetic", "Arithmetic units of a multiprocessor")
 
@@ -19,6 +19,10 @@ _MULTIPLIER = cited(works.CMOS_VLSI, "sec. 11.9, multiplication: partial product
 _AREA = cited(
     "Zhang et al. 2024, LLMCompass: Enabling Efficient Hardware Design for Large Language Model Inference, ISCA",
     "area model: floating-point units scale with the square of the fraction",
+)
+_THROUGHPUT = cited(works.CUDA_GUIDE, "throughput of native arithmetic instructions")
+_MX = cited(
+    "Rouhani et al. 2023, Microscaling Data Formats for Deep Learning, arXiv:2310.10537", "stored size by element"
 )
 _SPARSE = cited(works.H100, "fine-grained structured sparsity")
 _TWO = number("2 FLOP")
@@ -141,4 +145,86 @@ scope.equation(
     name="flops_per_cycle",
     meaning="tensor cores by their multiply-adds",
     reference=_H100,
+)
+# Other units.
+vector_peak = scope.declare(
+    "peak.vector, P_v [FLOP/(s*GPU) as TFLOP/(s*GPU)]: peak rate of the vector lanes at the boost clock",
+    equals=gpu_rates.multiprocessors * vector_32 * gpu_rates.clock,
+    reference=_H100,
+    target=True,
+)
+special_lanes = scope.declare(
+    "special.lanes, n_sf: exponentials, roots and the like of a multiprocessor in a cycle", bounds=POSITIVE,
+    reference=_THROUGHPUT, boundary="primitive",
+)  # fmt: skip
+special_peak = scope.declare(
+    "special.rate, r_sf [1/(s*GPU)]: exponentials, roots and the like of a GPU by time",
+    equals=gpu_rates.multiprocessors * special_lanes * gpu_rates.clock,
+    bounds=POSITIVE,
+    reference=_THROUGHPUT,
+    target=True,
+)
+special_ratio = scope.declare(
+    "special.balance, k_sf [FLOP]: operations of tensor cores in the time of one exponential",
+    equals=gpu_rates.peak_flops / special_peak,
+    reference=by_definition("rate over rate"),
+    target=True,
+)
+scores = scope.declare(
+    "special.score_flops, F_sc [FLOP]: operations of attention by score: queries by keys and scores by values, of "
+    "heads of 128; unless given, 512",
+    equals=number("512 FLOP"),
+    bounds=POSITIVE,
+    reference=cited(works.FLASH_ATTENTION_2, "sec. 4.1, FLOPs"),
+)
+attention_bound = scope.declare(
+    "special.attention_share, s_sf [1 as %]: time of attention's exponentials over that of its products at the peak",
+    equals=special_ratio / scores,
+    reference=cited(
+        "Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision", "sec. 3.1"
+    ),
+    target=True,
+)
+dot_ops = scope.declare(
+    "dot.operations, F_dp [FLOP]: operations of the instruction that multiplies four bytes by four; unless given, 8",
+    equals=number("8 FLOP"),
+    reference=_MMA,
+)
+dot_peak = scope.declare(
+    "dot.peak, P_dp [FLOP/(s*GPU) as TFLOP/(s*GPU)]: rate of 8-bit products on the vector lanes",
+    equals=gpu_rates.multiprocessors * vector_lanes * dot_ops * gpu_rates.clock,
+    reference=_THROUGHPUT,
+    target=True,
+)
+# Figures of merit.
+efficiency = scope.declare(
+    "efficiency.flops, e_F [FLOP/J]: operations by energy of dense 16-bit GEMMs under the power limit",
+    equals=gpu_power.power_limited_peak_flops / gpu_power.power_limit,
+    reference=by_definition("rate over power"),
+    target=True,
+)
+byte_efficiency = scope.declare(
+    "efficiency.bytes, e_B [byte/J]: bytes of memory by energy of their traffic alone",
+    equals=1 / hbm.access_energy,
+    reference=by_definition("inverse of the energy of a byte"),
+    target=True,
+)
+energy_balance = scope.declare(
+    "efficiency.balance, I_E [FLOP/byte]: operations by byte at which both take the same energy",
+    equals=efficiency * hbm.access_energy,
+    reference=cited("Choi, Bedard, Fowler and Vuduc 2013, A Roofline Model of Energy", "energy balance point"),
+    target=True,
+)
+second_bits = scope.declare(
+    "blocks.second_bits, w_2: bits of a scale of scales; unless given, none", equals=0, reference=_MX
+)
+second_size = scope.declare(
+    "blocks.second_size, k_2: numbers that share a scale of scales; unless given, 1,024", equals=1024, bounds=POSITIVE,
+    reference=_MX,
+)  # fmt: skip
+effective_bits = scope.declare(
+    "blocks.bits, b_e: bits of a number with its share of a block's scale and of a scale of scales",
+    equals=formats.bits + formats.scale_bits / formats.block_size + second_bits / second_size,
+    reference=_MX,
+    target=True,
 )

@@ -7,7 +7,7 @@ to a share, packets wait for each other.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, cited, number
+from assay.model import POSITIVE, Scope, by_definition, ceil, cited, exp, number
 from assay.stack import interconnect, physics
 from assay.stack.cluster import network
 
@@ -127,4 +127,80 @@ scope.equation(
     name="transceiver_power",
     meaning="energy of a bit by the line rate",
     reference=_SERDES,
+)
+# Messages.
+message = scope.declare(
+    "message.size, n_m [byte as kB]: bytes of a message", bounds=POSITIVE, reference=_PACKET, boundary="scenario"
+)
+packets = scope.declare(
+    "message.packets, N_p: packets of a message", equals=ceil(message / payload), reference=_PACKET, target=True
+)
+random_queue = scope.declare(
+    "queue.random_time, t_qm [s as ns]: mean wait of a packet where sizes vary at random too",
+    equals=load / (1 - load) * packet_time,
+    reference=cited("Kleinrock 1975, Queueing Systems, volume 1", "sec. 3.2, M/M/1"),
+    target=True,
+)
+message_time = scope.declare(
+    "message.time, t_msg [s as us]: time of a message: its packets follow each other, only the first waits for the way",
+    equals=latency + packets * packet_time / (1 - load),
+    reference=_LATENCY,
+    target=True,
+)
+message_rate = scope.declare(
+    "message.rate, B_m [byte/s as GB/s]: bytes of a message by its time",
+    equals=message / message_time,
+    reference=by_definition("bytes over time"),
+    target=True,
+)
+half_size = scope.declare(
+    "message.half_size, n_12 [byte as kB]: bytes of a message at which half of the rate is reached",
+    equals=latency * payload / packet_time,
+    reference=cited("Hockney 1994, The communication challenge for MPP: Intel Paragon and Meiko CS-2", "n 1/2"),
+    target=True,
+)
+# Errors.
+bit_errors = scope.declare(
+    "errors.rate, p_b: share of bits that arrive wrong, before correction", bounds=(0, 1), reference=_FEC,
+    boundary="primitive",
+)  # fmt: skip
+symbol_errors = scope.declare(
+    "errors.symbols, p_s: share of symbols of 10 bits that have a wrong bit",
+    equals=1 - (1 - bit_errors) ** 10,
+    bounds=(0, 1),
+    reference=_FEC,
+)
+_SYMBOLS, _CORRECTED = 544, 15
+expected = scope.declare(
+    "errors.expected, l_s: wrong symbols of a codeword, on average",
+    equals=_SYMBOLS * symbol_errors,
+    reference=_FEC,
+    target=True,
+)
+_first = exp(-expected)
+for _k in range(1, _CORRECTED + 2):
+    _first = _first * expected / _k
+lost = scope.declare("errors.lost, p_w: probability that a codeword cannot be corrected", reference=_FEC, target=True)
+scope.approximation(
+    lost,
+    # The tail above 15 wrong symbols as a geometric series: the difference of sums would round to zero.
+    _first / (1 - expected / (_CORRECTED + 2)),
+    name="errors.tail",
+    valid=expected < _CORRECTED / 2,
+    meaning="more than 15 of 544 symbols, few at a time",
+    reference=_FEC,
+)
+resent = scope.declare(
+    "errors.resent, s_r [1 as %]: share of packets that are sent again",
+    equals=1 - (1 - lost) ** ((payload + header) / codeword),
+    bounds=(0, 1),
+    reference=_FEC,
+    target=True,
+)
+good_share = scope.declare(
+    "errors.good_share, s_g [1 as %]: payload in data of codewords, without what is sent again",
+    equals=packet_share * data_share * (1 - resent),
+    bounds=(0, 1),
+    reference=_FEC,
+    target=True,
 )

@@ -53,6 +53,7 @@ SCOPE_MODULES = (
     "assay.stack.regulation",
     "assay.stack.stacking",
     "assay.stack.scaling",
+    "assay.stack.routing",
     "assay.stack.nuclear",
     "assay.stack.sram",
     "assay.stack.fab",

@@ -16,6 +16,7 @@ from assay.stack.lithography import optics
 from assay.stack.lithography.scanner import dose
 from assay.stack.lithography.source import (
     collection,
+    conversion,
     diameter,
     droplet_rate,
     ion_speed,
@@ -142,10 +143,15 @@ target_radius = scope.declare(
     "target.radius, R_t [m as um]: radius of the target when the main pulse arrives", reference=_EXPANSION,
     target=True,
 )  # fmt: skip
+speed_share = scope.declare(
+    "target.speed_share, k_t [1 as %]: speed at which the target grows after the pre-pulse, over the thermal speed of "
+    "ions",
+    reference=_EXPANSION,
+    boundary="primitive",
+)
 expansion = scope.declare(
-    "target.speed, v_t [m/s]: speed at which the target grows after the pre-pulse; unless given, a tenth of the "
-    "thermal speed of ions",
-    equals=ion_speed / 10,
+    "target.speed, v_t [m/s]: speed at which the target grows after the pre-pulse",
+    equals=speed_share * ion_speed,
     reference=_EXPANSION,
 )
 scope.differential(
@@ -166,6 +172,19 @@ heated = scope.declare(
     bounds=(0, 1),
     reference=_SPOT,
     target=True,
+)
+best_conversion = scope.declare(
+    "target.best_conversion, CE_0 [1 as %]: light of the band over laser energy that meets the target",
+    bounds=(0, 1),
+    reference=_EXPANSION,
+    boundary="primitive",
+)
+scope.equation(
+    conversion,
+    best_conversion * heated,
+    name="conversion_of_target",
+    meaning="of the share of the pulse that meets the target",
+    reference=_EXPANSION,
 )
 # The mirrors.
 incidence = scope.declare(

@@ -115,7 +115,9 @@ collection = scope.declare(
     reference=_SOURCE,
     boundary="primitive",
 )
-power = scope.declare("power, P_IF [W]: power of the source at the intermediate focus", reference=_SOURCE)
+power = scope.declare(
+    "power, P_IF [W]: power of the source at the intermediate focus", reference=_SOURCE, boundary="primitive"
+)
 scope.equation(
     power,
     laser_power * conversion * collection,

@@ -1,0 +1,129 @@
+"""A walk from one variable to another, with the elasticity of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from assay.answers import Answer
+from assay.errors import InputError, MissingInputsError
+from assay.scenario.question import Given, Question, read_pairs, read_question
+
+if TYPE_CHECKING:
+    from assay.model.comparing.walks import WalkStep
+    from assay.model.language.relations import Relation
+
+SCENARIO: Final = "llama3_8b_8_h100_training"
+"""The scenario of a walk that names none."""
+PACKS: Final = ("processes/n5", "scanners/nxe_3600d", "fabs/n5", "sources/tin_plasma")
+"""Entries that state what lies below a GPU's pins, where a walk names none."""
+
+
+@dataclass(frozen=True)
+class WalkAnswer(Answer):
+    """The steps of a walk, and the variants that it chose beside the scenario's."""
+
+    steps: Sequence[WalkStep]
+    chosen: dict[str, str]
+    command: str
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers that the walk passes, in order."""
+        from assay.model.comparing.walks import layers_of
+
+        return layers_of(self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """The walk as JSON data."""
+        return {
+            "from": self.steps[0].variable.name,
+            "to": self.steps[-1].variable.name,
+            "elasticity": self.steps[-1].carried,
+            "layers": self.layers,
+            "variants": self.chosen,
+            "steps": [step.to_data() for step in self.steps],
+            "command": self.command,
+            "notes": list(self.notes),
+        }
+
+
+MOST_TRIES: Final = 24
+"""Walks that are tried before one whose inputs are not all known is reported."""
+
+
+def walk(start: str, target: str, **given: Unpack[Given]) -> WalkAnswer:
+    """The chain of relations from a variable, or a word in its name, to another, step by step.
+
+    Of the walks whose inputs the scenario states, it is the one that takes the fewest relations
+    beside those in use.
+    """
+    from assay.model.comparing.walks import find_walk, starts_of
+
+    notes = []
+    if not given.get("preset"):
+        given["preset"] = SCENARIO
+        notes.append(f"no --preset given: {SCENARIO}")
+        if not given.get("includes"):
+            given["includes"] = list(PACKS)
+            notes.append(f"no --with given: {', '.join(PACKS)}")
+    asked = read_question(**given)
+    starts = starts_of(asked.registry, start)
+    left_out: set[str] = set()
+    unknown: MissingInputsError | None = None
+    for _ in range(MOST_TRIES):
+        try:
+            first, way = find_walk(asked.registry, starts, target, asked.variants, left_out)
+        except InputError:
+            if unknown is None:
+                raise
+            break
+        try:
+            return _take(asked, first, way, given, notes)
+        except _UnknownStepError as error:
+            unknown = unknown or error.missing
+            left_out.add(error.relation)
+    assert unknown is not None
+    raise unknown
+
+
+class _UnknownStepError(Exception):
+    """A step whose relation has inputs that nothing states."""
+
+    def __init__(self, relation: str, missing: MissingInputsError) -> None:
+        super().__init__(relation)
+        self.relation = relation
+        self.missing = missing
+
+
+def _take(
+    asked: Question, first: str, way: Sequence[Relation], given: Given, notes: Sequence[str]
+) -> WalkAnswer:
+    """Walk a way, with the variants that it needs beside those asked for."""
+    from assay.model.comparing.walks import choices_of, make_walk
+    from assay.model.resolving.resolve import make_resolver
+
+    target = way[-1].variable if way else first
+    own = read_pairs("--variant", "variable=relation", given.get("variant"))
+    chosen = {
+        name: relation
+        for name, relation in choices_of(asked.registry, way, asked.given).items()
+        if asked.variants.get(name) != relation
+    }
+    given = {**given, "variant": {**own, **chosen}}
+    question = read_question(**given)
+    # What the scenario states on the way would end the walk.
+    passed = {relation.variable for relation in way}
+    kept = {name: value for name, value in question.given.items() if name not in passed}
+    question = replace(question, given=kept)
+    resolver = make_resolver(question.registry, question.inputs, question.variants)
+    try:
+        steps = make_walk(resolver, first, way)
+    except MissingInputsError as error:
+        unknown = next((r for r in way if resolver.value(r.variable) is None), way[-1])
+        raise _UnknownStepError(unknown.name, error) from error
+    words = ["assay resolve", target, f"--preset {given['preset']}"]
+    words += [f"--with {entry}" for entry in given.get("includes") or ()]
+    words += [f"--variant {name}={relation}" for name, relation in {**own, **chosen}.items()]
+    return WalkAnswer(steps, chosen, " ".join(words), notes=[*notes, *question.notes])
