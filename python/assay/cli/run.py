@@ -95,7 +95,7 @@ def unit_of(metric: str) -> str:
     """The unit of a figure of a window, from its name."""
     if metric.endswith("_ms"):
         return "ms"
-    if metric.startswith("request_"):
+    if metric.startswith("request_") or metric == "slo_rate":
         return "requests/s"
     return "tokens/s" if "throughput" in metric else ""
 
@@ -149,6 +149,14 @@ def run_command(
             "--metric NAME",
             "The figure to improve, as vllm bench serve names it: output_throughput, "
             "mean_tpot_ms, p99_ttft_ms. The workload's own if not given.",
+        ),
+    ] = None,
+    maximize: Annotated[
+        str | None,
+        option(
+            "--maximize rate",
+            "In place of a metric: the highest rate of requests that keeps --slo. Blocks raise the "
+            "rate within themselves.",
         ),
     ] = None,
     concurrency: Annotated[
@@ -333,6 +341,7 @@ def run_command(
             workload=workload or load,
             slo=slo,
             metric=metric,
+            maximize=maximize,
             concurrency=concurrency,
             rate=rate,
             input_tokens=input_tokens,

@@ -10,6 +10,7 @@ import numpy as np
 from assay.load.load_state import queue_trend, scored
 from assay.load.metrics import figures
 from assay.load.workloads.measurement import Measurement, RequestRecord, Setting
+from assay.load.workloads.ramp import RAMP, ramp_figures
 from assay.load.workloads.workload import Workload
 
 LATE_MS: Final = 10.0
@@ -36,6 +37,8 @@ def summarize(
     """
     trend = queue_trend(records)
     kept, withheld = scored(figures(records, seconds, workload.slo), trend.state)
+    if workload.arrival == RAMP:
+        kept = {**kept, **ramp_figures(workload, records)}
     reasons = [*disturbances]
     if client_cpu_share is not None and client_cpu_share > BUSY:
         reasons.append(

@@ -13,6 +13,7 @@ from assay.intervals import Interval
 from assay.report import derivations as rules, words
 from assay.report.claim import Claim, Evidence
 from assay.report.cost_claims import cost_claims
+from assay.report.pareto import pareto_claims
 from assay.report.price import Price
 from assay.report.run_files import EXPERIMENTS, JOURNAL, PLAN, RESIDUALS, RunFiles, selected
 from assay.report.waterfall import FLOOR_SHARE, waterfall
@@ -38,6 +39,7 @@ def build(
     builder = _Builder(record, files)
     claims = [
         *builder.headline(),
+        *pareto_claims(record, files, builder.claim),
         *builder.noise(),
         *builder.answers(),
         *builder.experiments(),

@@ -28,6 +28,7 @@ from assay.report.waterfall import waterfall
 Rule = Callable[[RunFiles, Evidence], Interval]
 
 MEDIAN: Final = "median of blocks"
+FIGURE_MEDIAN: Final = "median of a figure of blocks"
 RATIO: Final = "ratio of paired blocks"
 EXCLUDED: Final = "slowdown that paired blocks exclude"
 COUNT: Final = "count of rows"
@@ -85,6 +86,15 @@ def _median(files: RunFiles, evidence: Evidence) -> Interval:
     median = level(rows, _confidence(evidence))
     if median is None:
         raise InputError(f"{evidence.file}: expected a block that counts, got dropped ones only")
+    return median
+
+
+def _figure_median(files: RunFiles, evidence: Evidence) -> Interval:
+    rows = [row["figures"] for row in _blocks(files, evidence) if not row["dropped"]]
+    name = str(evidence.parameters["figure"])
+    median = level([float(row[name]) for row in rows if name in row], _confidence(evidence))
+    if median is None:
+        raise InputError(f"{evidence.file}: expected blocks with {name}, got none")
     return median
 
 
@@ -283,6 +293,7 @@ def _divergence(files: RunFiles, evidence: Evidence) -> Interval:
 
 RULES: Final[Mapping[str, Rule]] = {
     MEDIAN: _median,
+    FIGURE_MEDIAN: _figure_median,
     RATIO: _ratio,
     EXCLUDED: _excluded,
     COUNT: _count,

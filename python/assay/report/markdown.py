@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from assay.escaping import one_line
-from assay.report import words
+from assay.report import pareto, words
 from assay.report.claim import Claim, Provenance
 from assay.report.gate_words import gate_comparisons, is_gate, labels
 from assay.report.grouping import by_role, named, prices, starting
@@ -35,6 +35,7 @@ def write(claims: Sequence[Claim], provenance: Provenance) -> str:
     lines = [
         *_top(claims, provenance),
         *_result(claims, provenance),
+        *_pareto(claims),
         *_trials(claims),
         *_skipped(provenance),
         *_waterfall(claims),
@@ -85,6 +86,19 @@ def _result(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     yield from _table(("", "value and interval"), rows)
     yield "Levels are medians of blocks with order-statistic intervals; ratios are over pairs of"
     yield "blocks with a confidence sequence, which holds at every look. Above 1 is better."
+    yield ""
+
+
+def _pareto(claims: Sequence[Claim]) -> Iterator[str]:
+    lines = pareto.rows(claims)
+    if not lines:
+        return
+    yield "## Throughput against interactivity"
+    yield ""
+    header = ("settings", "requests/s", "in all", "of a user", "on the front")
+    yield from _table(header, lines)
+    yield "Each line is a part of the ramps of rates; on the front are those that no other has more of"
+    yield "both than."
     yield ""
 
 

@@ -11,7 +11,7 @@ from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.escaping import clipped
-from assay.report import derivations, figures, words
+from assay.report import derivations, figures, pareto, words
 from assay.report.claim import Claim, Evidence, Provenance
 from assay.report.gate_words import is_gate, labels
 from assay.report.grouping import by_role, named, prices, starting
@@ -122,6 +122,7 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
     }
     return {
         "before_after": figures.before_after(claims, blocks, labels(provenance)),
+        "pareto": pareto.drawn(claims),
         "trials": figures.trials(claims, threshold),
         "sequences": figures.sequences(looks, compared, threshold),
         "timeline": figures.timeline(claims, blocks, unit),

@@ -19,6 +19,7 @@ _RATES: Final[Mapping[str, tuple[str, str]]] = {
     "total_token_throughput": ("total token throughput", "tokens/s"),
     "request_throughput": ("request throughput", "requests/s"),
     "request_goodput": ("goodput", "requests/s"),
+    "slo_rate": ("rate that keeps the service levels", "requests/s"),
 }
 _SIGNIFICANT: Final = 4
 

@@ -18,6 +18,7 @@ from assay.improve.loop.progress import Progress
 from assay.load.workloads import builtin
 from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
 from assay.load.workloads.workload import ServiceLevel, Workload
+from assay.runs.maximizing import MAXIMIZED, maximizing_rate
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
@@ -43,6 +44,8 @@ class SubjectOptions:
     """Service levels that a change must keep: ttft=1s,tpot=50ms."""
     metric: str | None = None
     """The figure to improve; the workload's own if not given."""
+    maximize: str | None = None
+    """In place of a metric, rate: the highest rate that keeps the service levels."""
     concurrency: int | None = None
     rate: float | None = None
     input_tokens: int | None = None
@@ -128,15 +131,40 @@ def _subject(
         from assay.improve.engines.own import source_of
 
         gpu = own.device.capabilities.is_gpu
-        load = planned or _workload(asked, own, progress, gpu=gpu)
+        load = planned or _maximized(
+            asked, engine, _workload(asked, own, progress, gpu=gpu), progress
+        )
         return Subject(engine, load, asked.model or source_of(own))
     gpu = "cuda" in engine.describe().capabilities
-    return Subject(engine, planned or _workload(asked, None, progress, gpu=gpu), asked.model)
+    load = planned or _maximized(asked, engine, _workload(asked, None, progress, gpu=gpu), progress)
+    return Subject(engine, load, asked.model)
+
+
+def _maximized(
+    asked: SubjectOptions, engine: Engine, workload: Workload, progress: Progress
+) -> Workload:
+    """The workload with the objective that is asked for in place of a metric."""
+    if asked.maximize is None:
+        return workload
+    return maximizing_rate(engine, workload, asked.budget_s, asked.seed, progress.say)
 
 
 def _check(asked: SubjectOptions) -> None:
     if asked.start is not None and asked.start not in STARTS:
         raise unknown_name("start", asked.start, STARTS)
+    if asked.maximize is not None:
+        if asked.maximize not in MAXIMIZED:
+            raise unknown_name("objective of --maximize", asked.maximize, MAXIMIZED)
+        if asked.metric is not None or asked.concurrency is not None:
+            raise InputError(
+                "--maximize rate: expected neither --metric nor --concurrency, got both or one",
+                "the rate is what is raised and compared",
+            )
+        if asked.slo is None and not isinstance(asked.workload, Workload):
+            raise InputError(
+                "--maximize rate: expected service levels to keep, got none",
+                "add --slo ttft=1s,tpot=50ms",
+            )
     named = asked.engine if isinstance(asked.engine, str) else type(asked.engine).__name__
     if "://" not in named and asked.restart is not None:
         raise InputError(

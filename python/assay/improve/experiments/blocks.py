@@ -11,6 +11,7 @@ from assay.improve.engines.protocol import RESIDENT, Engine
 from assay.improve.experiments.result import Arm, Block, GateResult
 from assay.load.metrics import is_latency
 from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.ramp import RAMP, ramp_length
 from assay.load.workloads.workload import Window, Workload
 
 UNKNOWN_NOISE: Final = 0.05
@@ -134,8 +135,10 @@ def requests_for(
     """The number of requests that take about `seconds` with the current settings.
 
     In a closed loop it is a multiple of the concurrency: a window that ends on a full wave is
-    less noisy.
+    less noisy. A ramp is measured whole.
     """
+    if workload.arrival == RAMP:
+        return ramp_length(workload)
     if workload.rate is not None:
         return max(1, math.ceil(workload.rate * seconds))
     wave = max(1, min(workload.concurrency or 1, len(workload.requests)))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-ARRIVALS: Final = ("closed", "poisson", "burst", "replay")
-"""Closed loop: `concurrency` requests under way at once. The others are open loops."""
+ARRIVALS: Final = ("closed", "poisson", "burst", "replay", "ramp")
+"""Closed loop: `concurrency` requests under way at once. The others are open loops; in a ramp, each
+pass of the requests is sent faster and faster."""
 
 Direction = Literal["higher", "lower"]
 

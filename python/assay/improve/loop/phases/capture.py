@@ -11,6 +11,7 @@ from assay.improve.loop.state import Captured, RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
 from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.ramp import RAMP, ramp_length
 from assay.load.workloads.workload import Window
 
 TRACED_REQUESTS: Final = 8
@@ -41,6 +42,8 @@ def _first_measurement(state: RunState) -> Measurement:
     window = Window(
         seconds=max(state.budget.share("capture") / 2, 1.0), requests=count, warmup_requests=1
     )
+    if workload.arrival == RAMP:
+        window = Window(requests=ramp_length(workload))
     measured = state.engine.measure(workload, window)
     metric = workload.objective.metric
     errors = [record.error for record in measured.records if record.error is not None]

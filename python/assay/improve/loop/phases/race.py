@@ -35,6 +35,7 @@ from assay.improve.loop.trials import (
     record,
 )
 from assay.load.workloads.measurement import Setting
+from assay.load.workloads.ramp import RAMP, SPAN
 
 LEAST_RESTART_S: Final = 10.0
 """A restart from which on servers are kept running in place of being restarted."""
@@ -74,8 +75,9 @@ def _context_tokens(state: RunState) -> float:
     in_flight = float(known.at_once(None))
     latency_ms = known.figure("mean_e2el_ms")
     if workload.rate is not None and latency_ms is not None:
-        # Little's law.
-        in_flight = max(workload.rate * latency_ms / 1e3, 1.0)
+        # Little's law; a ramp ends at a higher rate than its middle one.
+        most = workload.rate * (SPAN if workload.arrival == RAMP else 1.0)
+        in_flight = max(most * latency_ms / 1e3, 1.0)
     return in_flight * (known.mean_prompt() + known.mean_output())
 
 

@@ -1,0 +1,82 @@
+"""`--maximize rate`: a workload whose objective is the highest rate that keeps the service levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from assay.errors import InputError, NoDataError
+from assay.improve.engines.protocol import Engine
+from assay.load.metrics import limits_ms
+from assay.load.workloads.ramp import LEAST_REQUESTS, SLO_RATE, SPAN, ramp_length, ramped
+from assay.load.workloads.workload import Window, Workload
+
+MAXIMIZED: Final = ("rate",)
+RAMP_SHARE: Final = 0.025
+"""Length of a ramp as a part of the budget."""
+LEAST_RAMP_S: Final = 5.0
+INSIDE: Final = 1.25
+"""Room that must be left between the rate that is kept and both ends of a ramp."""
+MOST_PILOTS: Final = 8
+AT_ONCE: Final = 16
+"""Requests at once of the window that the first ramp is sized by."""
+
+
+def maximizing_rate(
+    engine: Engine,
+    workload: Workload,
+    budget_s: float,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+) -> Workload:
+    """The workload as ramps around the rate that the engine keeps its service levels at now.
+
+    Raises `NoDataError` where it keeps them at no rate that was tried.
+    """
+    if not limits_ms(workload.slo):
+        raise InputError(
+            "--maximize rate: expected service levels to keep, got none",
+            "add --slo ttft=1s,tpot=50ms",
+        )
+    rate = workload.rate or _first_rate(engine, workload)
+    seconds = max(RAMP_SHARE * budget_s, LEAST_RAMP_S)
+    for _ in range(MOST_PILOTS):
+        ramp = ramped(workload, rate, round(rate * seconds), seed)
+        say(f"raising the rate from {rate / SPAN:.3g} to {rate * SPAN:.3g} requests/s")
+        measured = engine.measure(ramp, Window(requests=ramp_length(ramp)))
+        kept = measured.figures.get(SLO_RATE)
+        if kept is None:
+            raise NoDataError(
+                f"{workload.name}: expected answers to a ramp of {ramp_length(ramp)} requests, got "
+                f"{measured.errors} errors"
+            )
+        if rate / SPAN * INSIDE <= kept <= rate * SPAN / INSIDE:
+            return _around(workload, kept, seconds, seed)
+        rate = kept / SPAN if kept < rate else kept * SPAN / INSIDE
+    raise NoDataError(
+        f"--maximize rate: expected a rate that keeps the service levels, got none near {rate:.3g} "
+        "requests/s",
+        "assay load --find max-rate searches with steady rates; the limits may be out of reach",
+    )
+
+
+def _around(workload: Workload, kept: float, seconds: float, seed: int) -> Workload:
+    """Ramps with room for gains above the rate that is kept now."""
+    rate = INSIDE * kept
+    ramp = ramped(workload, rate, round(rate * seconds), seed)
+    note = (
+        f"rates rise from {rate / SPAN:.3g} to {rate * SPAN:.3g} requests/s in each block of "
+        f"{ramp_length(ramp)} requests"
+    )
+    return replace(ramp, notes=(*ramp.notes, note))
+
+
+def _first_rate(engine: Engine, workload: Workload) -> float:
+    """Requests a second with some at once: where the search begins."""
+    closed = replace(workload, arrival="closed", concurrency=AT_ONCE, rate=None)
+    measured = engine.measure(closed, Window(requests=max(2 * AT_ONCE, LEAST_REQUESTS // 2)))
+    rate = measured.figures.get("request_throughput", 0.0)
+    if not rate > 0:
+        raise NoDataError(f"{workload.name}: expected answers, got {measured.errors} errors")
+    return rate

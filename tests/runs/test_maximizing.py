@@ -1,0 +1,141 @@
+"""`--maximize rate` on a simulated server whose capacity is known, from the first ramp to the report."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from planted_engine import PlantedEngine
+
+from assay.errors import AssayError, InputError, NoDataError
+from assay.improve.loop.controller import run_loop
+from assay.improve.loop.options import RunOptions
+from assay.load.window import summarize
+from assay.load.workloads.arrivals import schedule
+from assay.load.workloads.builtin import workload
+from assay.load.workloads.measurement import Measurement, RequestRecord
+from assay.load.workloads.workload import ServiceLevel, Window, Workload
+from assay.report.run import write_run
+from assay.report.verify import verify
+from assay.runs.maximizing import maximizing_rate
+from assay.runs.subject import SubjectOptions, opened
+
+LEVERS = """\
+format: assay.levers/1
+engine: fake
+levers:
+  - name: more-threads
+    mechanism: planted
+    knobs: {threads: [2]}
+    safety: safe
+    hot: true
+    correctness: rounding
+    reference: a test
+"""
+
+
+@dataclass
+class QueueEngine(PlantedEngine):
+    """Serves one request after the other, in `service_s` over the effect of its settings."""
+
+    service_s: float = 0.1
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        assert window.requests is not None
+        free, records, began = 0.0, [], self.now
+        jitter = self._random.gauss(1.0, self.noise)
+        service_s = self.service_s * jitter / self.effect(self._settings)
+        at_once: list[float] = []
+        for position, request, due_s in schedule(workload, window.offset):
+            if position >= window.requests:
+                break
+            sent = due_s
+            if workload.arrival == "closed":
+                width = workload.concurrency or 1
+                sent = at_once[position - width] if position >= width else 0.0
+            free = max(free, sent) + service_s
+            text = f"{request.prompt} plain {request.max_tokens}"
+            records.append(
+                RequestRecord(
+                    window.offset + position,
+                    sent,
+                    free,
+                    free + 0.01 * request.max_tokens,
+                    20,
+                    request.max_tokens,
+                    digest=hashlib.sha256(text.encode()).hexdigest(),
+                    output=text,
+                )
+            )
+            at_once.append(records[-1].end_s)
+        seconds = max(record.end_s for record in records)
+        self.now += seconds
+        return summarize(
+            workload, records, seconds, started_at=1e9 + began, settings=dict(self.settings())
+        )
+
+
+def load(limit_ms: float = 400.0) -> Workload:
+    planned = workload("chat", requests=400)
+    requests = tuple(replace(request, max_tokens=8, sampling={}) for request in planned.requests)
+    return replace(planned, requests=requests, slo=ServiceLevel(ttft_ms=limit_ms))
+
+
+def test_the_ramp_lies_around_what_the_server_keeps() -> None:
+    ramp = maximizing_rate(QueueEngine(noise=0.0), load(), 600.0)
+    assert ramp.rate is not None
+    assert ramp.rate / 2 < 10.0 < 2 * ramp.rate
+    assert ramp.objective.metric == "slo_rate"
+    assert any("requests/s in each block" in note for note in ramp.notes)
+
+
+def test_limits_out_of_reach_are_said() -> None:
+    with pytest.raises(NoDataError, match="expected a rate that keeps the service levels"):
+        maximizing_rate(QueueEngine(noise=0.0), load(50.0), 600.0)
+    with pytest.raises(InputError, match="expected service levels to keep"):
+        maximizing_rate(QueueEngine(), replace(load(), slo=ServiceLevel()), 600.0)
+
+
+def test_a_faster_server_keeps_a_higher_rate_and_the_report_has_the_front(tmp_path: Path) -> None:
+    levers = tmp_path / "levers.yaml"
+    levers.write_text(LEVERS)
+    engine = QueueEngine(noise=0.003)
+    ramp = maximizing_rate(engine, load(), 300.0)
+    outcome = run_loop(
+        engine,
+        ramp,
+        RunOptions(budget_s=2400.0, lever_files=(levers,), use_history=False, force=True),
+        write_run,
+        root=tmp_path / "runs",
+        clock=engine.clock,
+    )
+    assert outcome.verdict == "improved", outcome.notes
+    assert outcome.metric == "slo_rate"
+    assert outcome.ratio is not None
+    # Two threads serve in 1 / 1.6 of the time. Of the limit, waits of 3 and of 5.4 services are left,
+    # which a tenth exceeds at a load of 2k / (2k + ln 10): 1.6 * 0.824 / 0.723 in heavy traffic.
+    assert outcome.ratio.lo < 1.82 < outcome.ratio.hi
+    text = (outcome.run / "report.md").read_text()
+    assert "## Throughput against interactivity" in text
+    assert "| start |" in text
+    assert "| kept |" in text
+    assert "Throughput against interactivity" in (outcome.run / "report.html").read_text()
+    assert verify(outcome.run).problem is None
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"maximize": "tokens"}, "objective of --maximize"),
+        ({"maximize": "rate"}, "expected service levels"),
+        ({"maximize": "rate", "slo": "ttft=1s", "metric": "goodput"}, "neither --metric"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: dict[str, str], match: str) -> None:
+    from assay.improve.loop.progress import Silent
+
+    asked = SubjectOptions(engine="vllm", budget_s=60.0, **options)
+    with pytest.raises(AssayError, match=match), opened(asked, Silent()):
+        pass
