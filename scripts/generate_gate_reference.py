@@ -29,7 +29,7 @@ PICTURE: Final = DOCS / "images" / "gate.svg"
 COMMAND: Final = "python scripts/generate_gate_reference.py"
 
 EQUAL_RUNS: Final = 10_000
-LENGTHS: Final = (4, 8, 16, 40)
+LENGTHS: Final = (4, 8, 16, 40, 200)
 """Pairs up to which false alarms are counted."""
 PLANTED_RUNS: Final = 2_000
 MOST_PAIRS: Final = 60

@@ -16,7 +16,7 @@ from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSeque
 
 @pytest.mark.parametrize("name", gate_series.FAMILIES)
 def test_five_percent_hold_at_any_length(name: str) -> None:
-    equal = reference.equal_sides(gate_series.FAMILIES[name], 1000)
+    equal = reference.equal_sides(gate_series.FAMILIES[name], 500)
     assert max(equal.alarms.values()) <= ALPHA
 
 

@@ -18,6 +18,9 @@ from gate_repositories import git
 
 import assay
 from assay.cli.app import program, run
+from assay.gating.commits import Repository
+from assay.gating.servers import Servers
+from assay.gating.sides import Side
 from assay.report.verify import verify
 
 WORKLOAD = ("--workload", "batch", "--concurrency", "2", "--input-tokens", "8",
@@ -98,6 +101,32 @@ def test_the_watchdog_stops_the_server_of_a_gate_that_was_killed(
     child.kill()
     child.wait()
     _wait(none_left)
+
+
+def test_worktrees_of_a_killed_gate_are_removed_by_the_next(
+    repository: Callable[..., Path], scratch: Path
+) -> None:
+    folder = repository("1.0", "1.1")
+    left = scratch / "runs" / "20260101-000000-gate-batch-0000" / "commits" / "base"
+    left.parent.mkdir(parents=True)
+    elsewhere = folder.parent / "mine"
+    git(folder, "worktree", "add", "--detach", "--quiet", str(left), "v0")
+    git(folder, "worktree", "add", "--detach", "--quiet", str(elsewhere), "v0")
+    Repository.open(folder).remove_abandoned(scratch / "runs")
+    listed = git(folder, "worktree", "list")
+    assert (str(left) in listed, str(elsewhere) in listed) == (False, True)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("command", ["vllm serve m --port 1", "assay serve m --port 1", "x 1"])
+def test_a_command_is_started_as_it_was_given(command: str, tmp_path: Path) -> None:
+    """Nothing of what a run adds to a server to read its settings back."""
+    side = Side("base", command, "command", command)
+    adapter = Servers({"control": side, "treatment": side}, tmp_path)._adapter(
+        f"{command} {{settings}}"
+    )
+    assert (adapter.arguments({}), adapter.variables({})) == ([], {})
+    assert "prefix-cache" not in adapter.capabilities
 
 
 def _wait(check: Callable[[], bool], seconds: float = 30.0) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from assay.errors import InputError
 from assay.escaping import clipped
 from assay.improve.engines.process import Output, output_of
+from assay.improve.journal import active
 
 GIT_S: Final = 600.0
 """How long git may take; a checkout of a large repository on a slow disk takes minutes."""
@@ -80,6 +81,17 @@ class Repository:
             )
         listed = self._git("rev-list", "--first-parent", "--reverse", f"{base}..{head}")
         return listed.text.split()
+
+    def remove_abandoned(self, runs: Path) -> None:
+        """Remove worktrees of gates that were killed: nobody looks after their runs any more."""
+        attended = {run.run.id for run in active.active_runs() if run.is_attended}
+        for line in self._git("worktree", "list", "--porcelain").text.splitlines():
+            word, _, name = line.partition(" ")
+            place = Path(name)
+            if word != "worktree" or not place.is_relative_to(runs):
+                continue
+            if place.relative_to(runs).parts[0] not in attended:
+                self._git("worktree", "remove", "--force", "--force", name)
 
     @contextmanager
     def checked_out(

@@ -196,7 +196,7 @@ def _course(plan: _Plan, progress: Progress, root: Path | None, command: str) ->
             plan.port, plan.start_timeout_s,
         )  # fmt: skip
         try:
-            with watched(folder):
+            with watched(folder) as session.beat:
                 servers, bisection = _compared(plan, session)
         except BaseException as error:
             why = error.message if isinstance(error, AssayError) else type(error).__name__
@@ -213,6 +213,8 @@ def _course(plan: _Plan, progress: Progress, root: Path | None, command: str) ->
 def _compared(plan: _Plan, session: GateSession) -> tuple[Servers, Bisection | None]:
     """A/A, the comparison, and the bisection where it is asked for and there is a change to find."""
     progress, settings = session.progress, session.settings
+    if plan.repository is not None:
+        plan.repository.remove_abandoned(session.folder.path.parent)
     with ExitStack() as stack:
         base = stack.enter_context(_checked_out(plan, session, plan.base))
         with _checked_out(plan, session, plan.head) as head:

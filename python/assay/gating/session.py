@@ -63,11 +63,14 @@ class GateSession:
     aa: ExperimentResult | None = None
     known: dict[str, KnownAnswers] = field(default_factory=dict)
     """Answers of a side, by its command and commit."""
+    beat: Callable[[], None] = lambda: None
+    """Tells the watchdog that the gate is alive."""
 
     def servers(self, control: Side, treatment: Side) -> Servers:
         """Servers of two sides, journaled before they are waited for."""
 
         def on_start(record: ServerRecord) -> None:
+            self.beat()
             self.journal.append("engine", server=record.to_data())
 
         return Servers(
@@ -201,14 +204,17 @@ def sides_data(control: Side, treatment: Side) -> Mapping[str, str]:
 
 
 @contextmanager
-def watched(folder: RunFolder) -> Iterator[None]:
-    """A watchdog that stops the servers of a gate whose process dies; SIGTERM ends it as Ctrl-C does."""
+def watched(folder: RunFolder) -> Iterator[Callable[[], None]]:
+    """A watchdog that stops the servers of a gate whose process dies; SIGTERM ends it as Ctrl-C does.
+
+    What it yields says that the gate is alive.
+    """
     watchdog = Watchdog.start(folder)
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     try:
         watchdog.beat(SILENCE_S)
-        yield
+        yield lambda: watchdog.beat(SILENCE_S)
     finally:
         if is_main:
             signal.signal(signal.SIGTERM, before)
