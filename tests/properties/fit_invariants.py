@@ -39,10 +39,12 @@ def _hardware(name: str) -> HardwareSpec:
         raise RefusedError(error.message) from error
 
 
-def _batch(draw: Draw, context: float) -> tuple[ModelSpec, HardwareSpec, BatchConfig]:
+def _batch(
+    draw: Draw, context: float, requests: float
+) -> tuple[ModelSpec, HardwareSpec, BatchConfig]:
     model = _model(draw.entries.get("models", "llama-3.1-8b"))
     batch = BatchConfig(
-        int(draw.given("serving.concurrency")), context=round(context),
+        round(requests), context=round(context),
         tensor=int(draw.given("serving.tensor")), weight_dtype=model.weight_dtype or "bf16",
     )  # fmt: skip
     return model, _hardware(draw.entries.get("accelerators", "h200_sxm")), batch
@@ -53,7 +55,7 @@ def verdicts(draw: Draw, answers: Answers) -> Violation | None:
     prompt, output = draw.given("serving.prompt"), draw.given("serving.output")
     # A step holds the contexts that it reads: one token of output is the next.
     shown = draw.changed({"serving.prompt": prompt + output - 1, "serving.output": 1.0})
-    model, hardware, batch = _batch(shown, prompt + output)
+    model, hardware, batch = _batch(shown, prompt + output, shown.given("serving.concurrency"))
     fit: Fit = judge(model, hardware, batch, running=1024)
     said = answers.seen(shown, "predict.fits", float(not fit.broken))
     given = graph_given(shown)
@@ -81,12 +83,12 @@ def times(draw: Draw, answers: Answers) -> Violation | None:
     given = graph_given(draw)
     client = {name: value for name, value in CLIENT.items() if name in given}
     draw = draw.changed(client)
-    # Long prompts, and more tokens than an iteration takes, leave fewer to decode than there are.
-    if not math.isclose(
-        answers.value(draw, DECODING), draw.given("serving.concurrency"), rel_tol=0.005
-    ):
+    # Long prompts, and more tokens than an iteration takes, leave fewer to decode than there are: on
+    # average no whole number, which `predict` needs.
+    decoding = answers.value(draw, DECODING)
+    if not math.isclose(decoding, max(round(decoding), 1), rel_tol=0.005):
         return None
-    model, hardware, batch = _batch(draw, prompt + output / 2)
+    model, hardware, batch = _batch(draw, prompt + output / 2, decoding)
     graph = predict_graph(model, hardware, batch)
     predicted = answers.seen(draw, "predict.step", graph.totals["step"].value * 1e-9)
     resolved = answers.value(draw, TIME)
