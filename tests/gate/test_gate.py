@@ -58,6 +58,8 @@ def test_a_slower_command_regresses_with_a_report_that_verifies(
     text = Path(data["report"]).read_text()
     assert text.startswith("# Regressed: output throughput of head over base 0.")
     assert "slowdown excluded" in text
+    assert run(["run", "--resume", data["run"]]) == 2
+    assert "got a gate, which has nothing to go on with" in capsys.readouterr().err
     # An edited report is not verified: the figure is derived again.
     stored = folder / "report.json"
     stored.write_text(stored.read_text().replace('"regressed"', '"improved"'))

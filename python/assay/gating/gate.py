@@ -183,6 +183,7 @@ def _course(plan: _Plan, progress: Progress, root: Path | None, command: str) ->
     with Journal.create(folder.path) as journal:
         journal.append(
             "started",
+            kind="gate",
             command=command,
             engine="gate",
             workload=plan.workload.name,
@@ -280,8 +281,8 @@ def _answer(
         passed,
         objective.metric,
         objective.better,
-        _level(result, "control"),
-        _level(result, "treatment"),
+        _level(result, "control", 1.0 - settings.alpha),
+        _level(result, "treatment", 1.0 - settings.alpha),
         result.ratio,
         1.0 - settings.alpha,
         settings.margin,
@@ -297,14 +298,9 @@ def _answer(
     )
 
 
-def _level(result: ExperimentResult, arm: Arm) -> Interval | None:
-    return level(
-        [
-            block.value
-            for block in result.blocks
-            if block.arm == arm and block.pair >= 0 and not block.dropped
-        ]
-    )
+def _level(result: ExperimentResult, arm: Arm, confidence: float) -> Interval | None:
+    counted = [block for block in result.blocks if block.arm == arm and not block.dropped]
+    return level([block.value for block in counted], confidence)
 
 
 def _problem(

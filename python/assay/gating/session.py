@@ -113,6 +113,11 @@ class GateSession:
         self.aa = replace(result, verdict="undecided", reason=statement)
         self.journal.append("noise", role="noise", **verdict_data(self.aa), **self.noise.to_data())
         self.progress.result(f"A/A: {statement}")
+        needed_s = self.noise.pairs_needed(self.settings.margin, self.settings) * self.noise.pair_s
+        if needed_s > self.left_s():
+            self.progress.note(
+                f"the budget has {self.left_s():.0f} s left: a slowdown of the margin may stay undecided"
+            )
 
     def compare(
         self,

@@ -38,7 +38,13 @@ def subject_of(folder: RunFolder) -> dict[str, Any]:
 
 def options_of(folder: RunFolder, budget_s: float) -> RunOptions:
     """The options of a run, with a budget of its own for what comes now."""
-    stored = dict(resume_state(folder).started.get("options") or {})
+    started = resume_state(folder).started
+    if started.get("kind") == "gate":
+        raise InputError(
+            f"run {folder.id}: expected a run of assay run, got a gate, which has nothing to go on with",
+            "assay runs list shows all; --resume RUN names one",
+        )
+    stored = dict(started.get("options") or {})
     stored |= {
         "budget_s": budget_s,
         "only": tuple(stored.get("only") or ()),
