@@ -120,6 +120,7 @@ def text(outcome: "FleetOutcome", canvas: Canvas) -> Iterator[Line]:
     yield from facts(
         [
             ("report", str(outcome.report or "")),
+            ("check it", f"assay verify-report {outcome.run.name}"),
             ("undo it", f"assay rollback {outcome.run.name}" if is_kept else ""),
         ],
         canvas,

@@ -14,9 +14,9 @@ from assay.errors import AssayError, CheckFailedError, InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.chain import canonical, plain
-from assay.improve.journal.run_folder import configuration_hash
+from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.intervals import Interval
-from assay.report import derivations, words
+from assay.report import derivations, fleet, words
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated
 from assay.report.markdown import write
@@ -127,6 +127,9 @@ def verify(folder: Path) -> Verification:
     files = RunFiles(folder)
     reading = journals.read(folder)
     checks = [Check("journal", reading.is_intact, reading.status())]
+    if reading.of("replica"):
+        checks += [Check(*checked) for checked in fleet.checks(RunFolder(folder), reading)]
+        return Verification(folder.name, tuple(checks), {"records": len(reading.records)})
     record = reading.last("report")
     if record is None:
         if not any(files.has(name) for name in (REPORT_DATA, REPORT_TEXT, REPORT_PAGE)):

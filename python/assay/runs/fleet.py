@@ -29,8 +29,8 @@ from assay.load.metrics import limits_ms
 from assay.load.workloads.archive import save
 from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Workload
+from assay.report.fleet import write_fleet_report
 from assay.runs.abandoned import end_abandoned
-from assay.runs.fleet_report import write_fleet_report
 
 WINDOWS: Final = 30
 """Windows that a budget is divided into; rounds, restarts and going back take the rest."""
@@ -218,6 +218,7 @@ def _promoted(session: _Session, fleet: AgentFleet) -> Promotion:
         seed=session.options.seed,
     )
     progress = session.progress
+    session.record("plan", {"settings": settings})
     promotion = StagedPromotion(
         fleet,
         settings,
@@ -250,7 +251,7 @@ def _out(session: _Session, fleet: AgentFleet, settings: PromotionSettings) -> i
     wanted = session.options.max_out or most_out(len(fleet.names))
     if not settings.has_slo:
         session.notes.append(
-            f"no --slo: whether the fleet bears {wanted} replicas out was not measured"
+            f"no --slo: whether the fleet bears {wanted} of its replicas out was not measured"
         )
         return wanted
 

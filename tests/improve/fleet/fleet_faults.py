@@ -144,7 +144,7 @@ def _happen(
 
 
 def _records(scratch: Path) -> int:
-    paths = list((scratch / "runs").glob(f"*/{journal.NAME}"))
+    paths = list((scratch / "runs").rglob(journal.NAME))
     return sum(path.read_bytes().count(b"\n") for path in paths)
 
 
@@ -176,7 +176,7 @@ def _is_decided(folder: Path) -> bool:
 
 def _problems(folder: Path, number: int) -> list[str]:
     problems = []
-    for path in (folder / f"node-{number}" / "runs").glob(f"*/{journal.NAME}"):
+    for path in (folder / f"node-{number}" / "runs").rglob(journal.NAME):
         reading = journal.read(path.parent)
         problems += reading.problems
         problems += [f"outstanding: {change}" for change in outstanding(reading.records)]

@@ -17,7 +17,7 @@ from assay.improve.loop.progress import Silent
 from assay.load.workloads.workload import PlannedRequest, ServiceLevel, Workload
 from assay.runs.fleet import FleetOptions, FleetOutcome, promote_fleet
 
-CHANGED = {**START, "threads": 2}
+CHANGED = {**START, "threads": 4}
 BUDGET_S = 120.0
 """Enough for a busy machine; windows are short whatever it is."""
 
@@ -49,7 +49,7 @@ class Servers:
         given: dict[str, Any] = {
             "urls": self.urls,
             "restart": self.restart,
-            "changes": ("threads=2",),
+            "changes": ("threads=4",),
             "adapter": str(FOLDER / "fake.yaml"),
             "budget_s": BUDGET_S,
             **more,

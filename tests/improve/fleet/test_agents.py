@@ -12,16 +12,18 @@ from injection import run_command, servers_of
 
 from assay.errors import InputError
 from assay.improve.engines import process
-from assay.improve.journal import journal
+from assay.improve.journal import journal, run_folder
 from assay.improve.journal.run_folder import RunFolder
 from assay.load.workloads.workload import ServiceLevel
+from assay.report.verify import verify
+from assay.runs.fleet import FleetOptions, changes_of
 
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
     monkeypatch.setattr("assay.runs.fleet.LEAST_WINDOW_S", 0.3)
-    monkeypatch.setattr("assay.runs.fleet.MOST_WINDOW_S", 0.4)
+    monkeypatch.setattr("assay.runs.fleet.MOST_WINDOW_S", 0.6)
 
 
 def faults(folder: Path, port: int, **by_knob: dict[str, str]) -> None:
@@ -34,19 +36,23 @@ def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
         assert (outcome.verdict, outcome.problem) == ("promoted", None), outcome.reason
         assert fleet.settings() == [CHANGED] * 4
         assert outcome.ratio is not None
-        assert outcome.ratio.lo > 1.2
+        assert outcome.ratio.lo > 1.0
         assert outcome.out == 1
         for run in outcome.replicas.values():
             reading = journal.verify(Path(run))
             kinds = [record.kind for record in reading.records]
             # The inverse is on the node before the change is made.
             for record in reading.of("intend"):
-                assert record.data["inverse"] in ({"threads": 1}, {"threads": 2})
+                assert record.data["inverse"] in ({"threads": 1}, {"threads": 4})
                 assert "applied" in kinds[record.number :]
             assert reading.last("finished") is not None
+        assert run_folder.find("latest").path == outcome.run
         report = (outcome.run / "report.md").read_text()
-        assert "Promotion of threads 2: promoted" in report
+        assert "Promotion of threads 4: promoted" in report
         assert journal.verify(outcome.run).is_finished
+        assert verify(outcome.run).is_verified, verify(outcome.run).failures
+        (outcome.run / "report.md").write_text(report.replace("promoted", "undecided"))
+        assert [check.name for check in verify(outcome.run).failures] == ["report.md"]
         # Without the controller: each node by its own journal.
         run_command(tmp_path, "rollback", Path(outcome.replicas[fleet.urls[0]]).name)
         assert fleet.settings() == [START, CHANGED, CHANGED, CHANGED]
@@ -111,7 +117,7 @@ def test_a_restart_that_never_answers(tmp_path: Path) -> None:
         original = Path(fleet.options().adapter or "").read_text()
         adapter.write_text(original.replace("start_timeout_s: 60", "start_timeout_s: 3"))
         for port in fleet.ports:
-            faults(tmp_path, port, threads={"2": "hang-start"})
+            faults(tmp_path, port, threads={"4": "hang-start"})
         outcome = promote(fleet.options(adapter=str(adapter)))
         assert outcome.problem is not None
         assert outcome.problem.exit_code == 5
@@ -123,12 +129,12 @@ def test_a_restart_that_never_answers(tmp_path: Path) -> None:
 def test_an_engine_that_lies(tmp_path: Path) -> None:
     with servers(tmp_path, 2) as fleet:
         for port in fleet.ports:
-            faults(tmp_path, port, threads={"2": "lies"})
+            faults(tmp_path, port, threads={"4": "lies"})
         outcome = promote(fleet.options())
         assert outcome.problem is not None
         assert outcome.problem.exit_code == 5
         message = outcome.problem.message
-        assert "threads: expected 2 after the restart, the engine states 1" in message
+        assert "threads: expected 4 after the restart, the engine states 1" in message
         assert fleet.settings() == [START] * 2
         for run in outcome.replicas.values():
             assert journal.verify(RunFolder(Path(run)).path).is_finished
@@ -151,10 +157,23 @@ def test_bad_options(tmp_path: Path) -> None:
 def test_a_faster_change_that_answers_otherwise_goes_back(tmp_path: Path) -> None:
     with servers(tmp_path, 2) as fleet:
         for port in fleet.ports:
-            faults(tmp_path, port, threads={"2": "wrong"})
+            faults(tmp_path, port, threads={"4": "wrong"})
         outcome = promote(fleet.options())
         assert outcome.verdict == "regressed"
         assert outcome.reason.startswith("answers changed: ")
         assert outcome.problem is not None
         assert outcome.problem.exit_code == 5
         assert fleet.settings() == [START] * 2
+
+
+def test_what_a_run_kept_is_promoted(tmp_path: Path) -> None:
+    run = run_folder.create("tuned")
+    options = FleetOptions(urls=(), restart=None, promote=run.id, budget_s=60.0)
+    with journal.Journal.create(run.path) as writing:
+        for settings in ({"threads": 1, "batch": 8}, {"threads": 2, "batch": 8}):
+            writing.append("safe", settings=settings, hash="", why="", on_death="stop", server=None)
+        writing.append("finished", verdict="undecided")
+        with pytest.raises(InputError, match="expected a run that improved its engine"):
+            changes_of(options)
+        writing.append("finished", verdict="improved")
+    assert changes_of(options) == {"threads": 2}

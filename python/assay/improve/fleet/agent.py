@@ -176,7 +176,10 @@ class Agent:
                 f"{url}: expected a server that answers, got: {said}",
                 "every replica must serve before a promotion begins",
             ) from None
-        run = run_folder.create(f"fleet {address.host} {address.place.effective_port}")
+        run = run_folder.create(
+            f"{address.host} {address.place.effective_port}",
+            run_folder.runs_folder() / run_folder.REPLICAS_NAME,
+        )
         (run.path / WORKLOAD).write_text(str(message["workload"]), "utf-8")
         engine = HttpEngine(
             url, message["restart"], adapter=message["adapter"], folder=run.logs, say=_say

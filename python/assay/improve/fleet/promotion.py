@@ -27,8 +27,8 @@ OnRound = Callable[[str, Mapping[str, Any]], object]
 PromotionVerdict = Literal["promoted", "undecided", "regressed"]
 MARGIN: Final = 1.5
 """Time that a round is given over what the last one took."""
-LAST_ROUNDS: Final = 2
-"""Rounds' time that going to all replicas takes, and going back as much."""
+LAST_ROUNDS: Final = 1
+"""Rounds' time that going to all replicas takes; going back may be after the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +168,28 @@ class StagedPromotion:
         self.record("stage", {"stage": "all", "reason": self._so_far()})
         self.say("proven: the other replicas get the change")
         self._start({name: True for name in self.fleet.names if name not in self.in_force})
+        worse = self._worse("all")
+        if worse:
+            # Once may be a neighbor of that replica; the same one twice is the change.
+            again = self._worse("all again")
+            for name in worse.keys() & again.keys():
+                raise _NotProvenError("regressed", f"with the change on all: {again[name]}")
+
+    def _worse(self, stage: str) -> dict[str, str]:
+        """Replicas that fail, miss the SLO or fall far below their own start, and how."""
+        assert self.comparison is not None
         samples = self.fleet.measure(self.fleet.names)
-        self._write("all", dict.fromkeys(samples, True), samples)
+        self._write(stage, dict.fromkeys(samples, True), samples)
+        worse = {}
         for name, sample in samples.items():
+            ratio = self.against_baseline({name: sample})
+            if ratio < -ODD_REPLICA * self.comparison.spreads[OBJECTIVE]:
+                worse[name] = f"{name} is {-math.expm1(ratio):.1%} below its start"
             try:
                 _check_healthy(name, sample, self.settings)
             except ReplicaRefusedError as error:
-                raise _NotProvenError(
-                    "regressed", f"with the change on all: {error.message}"
-                ) from None
-            ratio = self.against_baseline({name: sample})
-            if ratio < -ODD_REPLICA * self.comparison.spreads[OBJECTIVE]:
-                lost = -math.expm1(ratio)
-                reason = f"with the change on all: {name} is {lost:.1%} below its start"
-                raise _NotProvenError("regressed", reason)
+                worse[name] = error.message
+        return worse
 
     def against_baseline(self, samples: Mapping[str, Sample]) -> float:
         """Mean log-ratio of replicas to their own baselines, above 0 better."""

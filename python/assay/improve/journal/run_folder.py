@@ -19,6 +19,8 @@ from assay.json_records import dumps
 
 LATEST: Final = "latest"
 """In the place of a run's id: the run that was started last."""
+REPLICAS_NAME: Final = "replicas"
+"""The folder of runs of agents on nodes of a fleet: found by their ids, not listed, never the latest."""
 ACTIVE_NAME: Final = "active"
 """The folder of markers of runs under way; absent where there are none."""
 _ID: Final = re.compile(r"\d{8}-\d{6}-[a-z0-9-]{1,60}", re.ASCII)
@@ -148,6 +150,7 @@ def find(name: str, root: Path | None = None) -> RunFolder:
     known = stored(root)
     if name == LATEST and known:
         return known[0]
+    known += stored((runs_folder() if root is None else root) / REPLICAS_NAME)
     matches = [run for run in known if name and run.id.startswith(name)]
     exact = [match for match in matches if match.id == name]
     if len(exact or matches) == 1:
