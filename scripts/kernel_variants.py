@@ -81,6 +81,8 @@ def gemv() -> Iterator[Options]:
             kind = shape | layout(block_format)
             yield kind | {"OUTPUT": element, "NO_TAIL": 1, "GROUPED": int(element == "bf16")}
             yield kind | {"OUTPUT": "float", "NORM": 1, "GATED": 1, "MAX_ROWS": 4}
+        reload = {"OUTPUT": element, "ROWS_PER_CTA": 8, "RELOAD_ROWS": 4}
+        yield shape | layout("q4_k") | reload
 
 
 def small_m_gemm() -> Iterator[Options]:

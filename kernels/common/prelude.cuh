@@ -142,6 +142,17 @@ DEVICE uint4 load16_read_only(const void* p) {
     return v;
 }
 
+// The same, and zeros where not valid: a predicated load, never a branch around one.
+DEVICE uint4 load16_read_only(const void* p, bool valid) {
+    uint4 v;
+    asm volatile("{\n.reg .pred valid;\nsetp.ne.b32 valid, %5, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+                 "@valid ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p), "r"(int(valid)));
+    return v;
+}
+
 // A coherent load that bypasses L1, for data that this kernel reads once and the preceding kernel may have written.
 DEVICE uint4 load16_streaming(const void* p) {
     uint4 v;

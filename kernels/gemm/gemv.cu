@@ -21,9 +21,10 @@
 //   the largest M, rows of x), INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with GROUP_SIZE of 32, with nested
 //   scales of 256), ROWS_PER_CTA (1, 2, 4, 8, 16: weight rows of a tile; at least 2 for GATED; MAX_ROWS * ROWS_PER_CTA
 //   <= 32), NO_TAIL (1: outputs is a multiple of ROWS_PER_CTA), THREADS (at least MAX_ROWS * ROWS_PER_CTA),
-//   CHUNKS_PER_THREAD (16-byte chunks of a weight row: THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM, GROUPED
-//   (1: row blockIdx.y of y is row blockIdx.y / fan_out of x times the weights of one of several experts; MAX_ROWS is
-//   1).
+//   CHUNKS_PER_THREAD (16-byte chunks of a weight row: THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM,
+//   RELOAD_ROWS (0: the registers of a tile are loaded again when all its rows are multiplied; else those of so many
+//   rows at a time, a divisor of ROWS_PER_CTA), GROUPED (1: row blockIdx.y of y is row blockIdx.y / fan_out of x times
+//   the weights of one of several experts; MAX_ROWS is 1).
 // Launch: grid at most ceil(outputs / ROWS_PER_CTA), with GROUPED by the number of assignments, CTA of THREADS, no
 //   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
@@ -68,31 +69,36 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
     int next_tile = blockIdx.x;  // the tile whose weights are loaded next
     const u8* next_row = weights + i64(next_tile) * OUTPUTS_PER_CTA * ROW_BYTES + threadIdx.x * 16;
     const i64 step = i64(gridDim.x) * OUTPUTS_PER_CTA * ROW_BYTES, up_offset = columns * ROW_BYTES;
+    auto load_row = [&](int r, bool has_tile) {
+        const int output = next_tile * OUTPUTS_PER_CTA + (GATED ? r / 2 : r);
+        const u8* row = next_row + (GATED ? r / 2 : r) * ROW_BYTES + (GATED && r % 2 ? up_offset : 0);
+#pragma unroll
+        for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
+            const int chunk = c * THREADS + int(threadIdx.x);
+            const bool valid = has_tile && (NO_TAIL || output < columns) &&
+                               (CHUNKS_PER_THREAD * THREADS == row_chunks || chunk < row_chunks);
+            if constexpr (RELOAD_ROWS != 0)
+                w[r][c].codes = load16_read_only(row + c * THREADS * 16, valid);
+            else
+                w[r][c].codes = valid ? load16_read_only(row + c * THREADS * 16) : zero16();
+            if constexpr (UPPER_BITS != 0) {
+                const u8* upper = row + (row_chunks - int(threadIdx.x)) * 16 + chunk * UPPER_BYTES;
+                const uint2 words = valid ? load_upper(upper) : make_uint2(0, 0);
+                w[r][c].upper[0] = words.x;
+                w[r][c].upper[UPPER_BITS - 1] = UPPER_BITS == 2 ? words.y : words.x;
+            }
+            if constexpr (GROUP_SIZE != 0) {
+                const i64 index = GATED && r % 2 ? columns + output : output;
+                group_scales[r][c].load(scales + index * SCALE_ROW_BYTES, chunk, valid && diagonal);
+            }
+        }
+    };
     auto load_next_tile = [&] {
         if (next_tile >= tiles)
             return;
 #pragma unroll
-        for (int r = 0; r < ROWS_PER_CTA; r++) {
-            const int output = next_tile * OUTPUTS_PER_CTA + (GATED ? r / 2 : r);
-            const u8* row = next_row + (GATED ? r / 2 : r) * ROW_BYTES + (GATED && r % 2 ? up_offset : 0);
-#pragma unroll
-            for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
-                const int chunk = c * THREADS + int(threadIdx.x);
-                const bool valid = (NO_TAIL || output < columns) &&
-                                   (CHUNKS_PER_THREAD * THREADS == row_chunks || chunk < row_chunks);
-                w[r][c].codes = valid ? load16_read_only(row + c * THREADS * 16) : zero16();
-                if constexpr (UPPER_BITS != 0) {
-                    const u8* upper = row + (row_chunks - int(threadIdx.x)) * 16 + chunk * UPPER_BYTES;
-                    const uint2 words = valid ? load_upper(upper) : make_uint2(0, 0);
-                    w[r][c].upper[0] = words.x;
-                    w[r][c].upper[UPPER_BITS - 1] = UPPER_BITS == 2 ? words.y : words.x;
-                }
-                if constexpr (GROUP_SIZE != 0) {
-                    const i64 index = GATED && r % 2 ? columns + output : output;
-                    group_scales[r][c].load(scales + index * SCALE_ROW_BYTES, chunk, valid && diagonal);
-                }
-            }
-        }
+        for (int r = 0; r < ROWS_PER_CTA; r++)
+            load_row(r, true);
         next_row += step;
         next_tile += gridDim.x;
     };
@@ -124,11 +130,22 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
         for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
             float partials[PARTIALS];
 #pragma unroll
-            for (int r = 0; r < ROWS_PER_CTA; r++)
+            for (int r = 0; r < ROWS_PER_CTA; r++) {
                 dot_row(
                     partials + r * MAX_ROWS, fragments, [&](int c) -> const WeightChunk& { return w[r][c]; },
                     [&](int c) -> const GroupScales& { return group_scales[r][c]; });
-            load_next_tile();
+                if constexpr (RELOAD_ROWS != 0)
+                    if (r % RELOAD_ROWS == RELOAD_ROWS - 1)
+#pragma unroll
+                        for (int i = r - RELOAD_ROWS + 1; i <= r; i++)
+                            load_row(i, next_tile < tiles);
+            }
+            if constexpr (RELOAD_ROWS != 0) {
+                next_row += step;
+                next_tile += gridDim.x;
+            } else {
+                load_next_tile();
+            }
             reduce_partials<PARTIALS>(partials);
             if (lane % (32 / PARTIALS) == 0)
                 warp_partials[tile][warp][lane / (32 / PARTIALS)] = partials[0];

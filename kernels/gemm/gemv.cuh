@@ -9,6 +9,9 @@
 #ifndef NO_TAIL
 #define NO_TAIL 0
 #endif
+#ifndef RELOAD_ROWS
+#define RELOAD_ROWS 0
+#endif
 #ifndef STAGES  // of the circular buffer in shared memory through which weights go; 0: none
 #define STAGES 0
 #endif

@@ -77,6 +77,7 @@ DEVICE float reciprocal_approx(float v) { return nextafterf(nextafterf(1.0f / v,
 // --- loads ---
 
 DEVICE uint4 load16_read_only(const void* p) { return emulated_aligned(static_cast<const uint4*>(p)); }
+DEVICE uint4 load16_read_only(const void* p, bool valid) { return valid ? load16_read_only(p) : uint4{0, 0, 0, 0}; }
 DEVICE uint4 load16_streaming(const void* p) { return load16_read_only(p); }
 DEVICE uint4 load16_streaming(const void* p, bool valid) { return valid ? load16_read_only(p) : uint4{0, 0, 0, 0}; }
 DEVICE uint2 load8_streaming(const void* p, bool valid) {

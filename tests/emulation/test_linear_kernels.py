@@ -161,6 +161,25 @@ def test_gemv_of_packed_blocks(name: str) -> None:
     check_blocks(name, 1)
 
 
+def test_gemv_reloads_rows_of_a_tile_while_it_multiplies_others() -> None:
+    """As q4_k of long rows: three CTAs have tiles of unequal number, and the last one is not full."""
+    outputs, inputs = 100, 512
+    gemv = layout("q4_k")
+    blocks, values = random_blocks("Q4_K", outputs, inputs)
+    weights, scales = packed("Q4_K", blocks, outputs, inputs, gemv)
+    results = []
+    for reload_rows in (0, 4):
+        kernel = Kernel(
+            "gemv.cu", ELEMENT="bf16", OUTPUT="float", INPUTS=inputs, MAX_ROWS=1, ROWS_PER_CTA=8, THREADS=32,
+            CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, RELOAD_ROWS=reload_rows, **gemv,
+        )  # fmt: skip
+        x, out = random_bf16(17, 1, inputs), np.full((1, outputs), np.nan, np.float32)
+        kernel(3, 32, weights, scales, x, None, None, None, out, 1, outputs, 0.0, late=[x])
+        assert_close(out, from_bf16(x) @ values.T, CODE_ERROR)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
 def check_circular_buffer(name: str, gated: int, early_copies: bool) -> None:
     """gemv_hopper.cu of a format, with more tiles than stages and a last tile that is not full."""
     outputs, inputs, stages = 92, 512, 2

@@ -117,6 +117,12 @@ def test_linear_matches_numpy(
     assert relative_error(read(out), read(x) @ stored.T) < (4e-3 if kind == "bfloat16" else 1e-3)
 
 
+@pytest.mark.parametrize("format", ["q4_k", "q5_k", "q6_k"])
+def test_long_rows_of_nested_scales_match_numpy(device: Device, format: str) -> None:
+    """Two tiles of eight rows and more for each SM, and a last one that is not full."""
+    test_linear_matches_numpy(device, format, "bfloat16", 1, 2205, 14336)
+
+
 @pytest.mark.parametrize("format", OTHERS)
 @pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 512, 4096), (3, 100, 1280)])
 def test_other_formats_match_numpy(

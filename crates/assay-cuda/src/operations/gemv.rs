@@ -22,6 +22,8 @@ const MAX_PASSES: u64 = 3;
 const MAX_CHUNKS_PER_THREAD: u64 = 7;
 /// The most chunks of all weight rows of a tile in a thread's registers.
 const MAX_CHUNKS_IN_REGISTERS: u64 = 16;
+/// Chunks of a row of 4-bit codes, 4096 of them, beyond which a CTA has its SM alone.
+const LONG_ROW_CHUNKS: u64 = 128;
 /// The warp that fills a circular buffer.
 const PRODUCER_THREADS: u64 = 32;
 
@@ -40,7 +42,7 @@ struct GemvShape {
 impl GemvShape {
     /// For weight rows of `row_chunks` 16-byte chunks, of a layout or as x.
     fn new(gated: bool, rows: u64, row_chunks: u64, layout: Option<WeightLayout>) -> Self {
-        use WeightFormat::{E4m3, Float16, Int8};
+        use WeightFormat::{E4m3, Float16, Int8, Uint5, Uint6};
         let rows = rows.next_power_of_two();
         let (weight_format, group_size) =
             layout.map_or((Float16, 0), |layout| (layout.weight_format, layout.group_size));
@@ -57,9 +59,11 @@ impl GemvShape {
             true => (threads.min(row_chunks).next_multiple_of(32), ctas_per_sm),
             false => (min_threads.next_multiple_of(32), 1),
         };
-        // Sums of nested scales take registers for each row of x, and groups of 16 more.
+        // Sums of nested scales take registers for each row of x, groups of 16 more, and upper bits of codes too.
+        let has_upper_bits = matches!(weight_format, Uint5 | Uint6);
         let rows_per_cta = match (has_nested_scales, rows) {
             (true, 8) => rows_per_cta.min(2),
+            (true, 1) if has_upper_bits && row_chunks > LONG_ROW_CHUNKS => rows_per_cta.min(4),
             (true, 2..=4) if group_size == 16 => rows_per_cta.min(4),
             _ => rows_per_cta,
         };
@@ -71,6 +75,20 @@ impl GemvShape {
             threads,
             ctas_per_sm,
             chunks_per_thread,
+        }
+    }
+
+    /// Weight rows whose registers are loaded again while the others of the tile are multiplied; 0: all at once. It
+    /// pays where one CTA multiplies for long, and loads again without a branch.
+    fn reload_rows(&self, layout: Option<WeightLayout>) -> u64 {
+        let is_q4_k = layout.is_some_and(|one| {
+            one.has_nested_scales()
+                && one.group_size == 32
+                && matches!(one.weight_format, WeightFormat::Uint4)
+        });
+        match is_q4_k && self.ctas_per_sm == 1 && (self.rows, self.rows_per_cta) == (1, 8) {
+            true => 4,
+            false => 0,
         }
     }
 
@@ -99,7 +117,7 @@ impl GemvShape {
     }
 
     fn of_4_bits(rows: u64, row_chunks: u64) -> (u64, u64, u64) {
-        match (row_chunks > 128, rows) {
+        match (row_chunks > LONG_ROW_CHUNKS, rows) {
             (false, 1) => (8, 128, 4),
             (false, 2) => (8, 128, 3),
             (false, 3..=4) => (8, 128, 2),
@@ -127,17 +145,21 @@ impl CircularBuffer {
     /// Shared memory of a CTA besides the buffer: partial sums, mbarriers, and what the system reserves.
     const OTHER_BYTES: u64 = 2560;
     const MIN_STAGES: u64 = 2;
+    /// Outputs up to which registers are faster: a CTA then has few tiles, and filling the buffer takes longest.
+    const FEW_OUTPUTS: u64 = 4096;
 
     /// The tiling and the buffer for one row of x and nested scales; none where registers are faster.
     fn new(
         facts: &DeviceInfo,
         layout: Option<WeightLayout>,
-        inputs: u64,
+        (outputs, inputs): (u64, u64),
         shape: &GemvShape,
     ) -> Option<(GemvShape, Self)> {
         let layout = layout.filter(|one| one.has_nested_scales())?;
         let row_chunks = layout.padded(inputs) / layout.chunk();
-        let measured = Self::ROW_CHUNKS.contains(&row_chunks) && shape.rows == 1;
+        let measured = Self::ROW_CHUNKS.contains(&row_chunks)
+            && shape.rows == 1
+            && outputs > Self::FEW_OUTPUTS;
         if facts.capability != Self::CAPABILITY || !measured {
             return None;
         }
@@ -207,11 +229,13 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
     };
     let facts = call.queue.device().facts();
     let in_registers = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
-    let buffered = CircularBuffer::new(facts, layout, linear.inputs, &in_registers);
+    let sizes = (linear.outputs, linear.inputs);
+    let buffered = CircularBuffer::new(facts, layout, sizes, &in_registers);
     let (shape, buffer) = match buffered.filter(|_| linear.lora.is_none()) {
         Some((shape, buffer)) => (shape, Some(buffer)),
         None => (in_registers, None),
     };
+    let reload_rows = shape.reload_rows(layout);
     let GemvShape { rows, rows_per_cta, threads, ctas_per_sm, chunks_per_thread } = shape;
     let mut defines = layout_defines(layout);
     defines.extend([
@@ -228,6 +252,7 @@ pub(super) fn launch_gemv(call: &Call<'_>, linear: &LinearArguments) -> Result<(
         ("THREADS", threads.into()),
         ("CHUNKS_PER_THREAD", chunks_per_thread.into()),
         ("CTAS_PER_SM", ctas_per_sm.into()),
+        ("RELOAD_ROWS", reload_rows.into()),
     ]);
     let max_ctas = u64::from(facts.multiprocessors) * ctas_per_sm;
     let ctas = linear.outputs.div_ceil(rows_per_cta).min(max_ctas);
