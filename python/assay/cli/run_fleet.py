@@ -113,8 +113,7 @@ def text(outcome: "FleetOutcome", canvas: Canvas) -> Iterator[Line]:
     """The verdict, why, the replicas and how to undo it."""
     yield ((outcome.verdict, _STYLES.get(outcome.verdict, styles.BAD)), f": {outcome.reason}")
     yield ""
-    changed = "with the change" if outcome.verdict == "promoted" else "as at the start"
-    yield from facts([(name, changed) for name in outcome.replicas], canvas)
+    yield from facts([(name, end.state) for name, end in outcome.replicas.items()], canvas)
     yield ""
     is_kept = outcome.verdict == "promoted"
     yield from facts(

@@ -95,9 +95,8 @@ def _lines(outcome: Mapping[str, Any], reading: JournalReading) -> Iterator[str]
         yield ""
     yield "| replica | run of its agent | at the end |"
     yield "|---|---|---|"
-    ended = "with the change" if outcome["verdict"] == "promoted" else "as at the start"
-    for name, run in sorted(outcome["replicas"].items()):
-        yield f"| {name} | {run} | {ended} |"
+    for name, end in sorted(outcome["replicas"].items()):
+        yield f"| {name} | {end['run']} | {end['state']} |"
     yield ""
     yield "| window | replica | settings | objective | requests | failed | within SLO |"
     yield "|---|---|---|---:|---:|---:|---:|"

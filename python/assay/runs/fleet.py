@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from assay.answers import Answer, data_of, plain_data
 from assay.engine.loading.user_knobs import read_knobs
@@ -35,6 +35,7 @@ from assay.runs.abandoned import end_abandoned
 WINDOWS: Final = 30
 """Windows that a budget is divided into; rounds, restarts and going back take the rest."""
 LEAST_WINDOW_S, MOST_WINDOW_S = 1.0, 60.0
+UNKNOWN: Final = "not known: its agent was lost, and goes back by its own journal unless it had been told to keep"
 GRACE: Final = 1.25
 """Times the budget after which agents go back that were not told to keep the change."""
 FleetVerdict = Literal["promoted", "undecided", "regressed", "rolled back", "refused"]
@@ -60,6 +61,15 @@ class FleetOptions:
     watch_s: float | None = None
 
 
+class ReplicaEnd(NamedTuple):
+    """How a replica was left."""
+
+    run: str
+    """The run of its agent on its node, which `assay rollback` there undoes."""
+    state: str
+    """With the change, as at the start, or not known."""
+
+
 @dataclass(frozen=True)
 class FleetOutcome(Answer):
     """What a promotion over a fleet came to; `assay run --replicas --json` prints it."""
@@ -70,8 +80,8 @@ class FleetOutcome(Answer):
     metric: str
     ratio: Interval | None
     changes: Mapping[str, Setting]
-    replicas: Mapping[str, str]
-    """By address: the run of its agent on its node, which `assay rollback` there undoes."""
+    replicas: Mapping[str, ReplicaEnd]
+    """By address."""
     rounds: int = 0
     out: int = 0
     """Replicas that were out at once at most."""
@@ -164,13 +174,14 @@ def changes_of(options: FleetOptions) -> dict[str, Setting]:
 
 
 def _run(session: _Session) -> FleetOutcome:
-    replicas: dict[str, str] = {}
+    runs: dict[str, str] = {}
+    lost: list[str] = []
     promotion: Promotion | None = None
     problem: AssayError | None = None
     try:
         with opened(_plan(session), session.folder.logs, session.progress.say) as fleet:
             for name, node in fleet.nodes.items():
-                replicas[name] = node.run
+                runs[name] = node.run
                 data = {**fleet.descriptions[name], "url": name}
                 session.journal.append("replica", **{**data, "python": session.options.node_python})
             try:
@@ -178,6 +189,7 @@ def _run(session: _Session) -> FleetOutcome:
             finally:
                 left = fleet.close()
                 session.notes += left
+                lost += [name for name, node in fleet.nodes.items() if node.is_lost]
             if problems := (*promotion.problems, *left):
                 raise ReplicaLostError(problems[0], f"assay runs show {session.folder.id}")
     except KeyboardInterrupt:
@@ -185,7 +197,10 @@ def _run(session: _Session) -> FleetOutcome:
     except AssayError as error:
         session.notes += getattr(error, "__notes__", ())
         problem = error
-    return _finished(session, replicas, promotion, problem)
+    is_promoted = promotion is not None and promotion.verdict == "promoted"
+    state = "with the change" if is_promoted else "as at the start"
+    ends = {name: ReplicaEnd(run, UNKNOWN if name in lost else state) for name, run in runs.items()}
+    return _finished(session, ends, promotion, problem)
 
 
 def _plan(session: _Session) -> FleetPlan:
@@ -266,7 +281,7 @@ def _out(session: _Session, fleet: AgentFleet, settings: PromotionSettings) -> i
 
 def _finished(
     session: _Session,
-    replicas: Mapping[str, str],
+    replicas: Mapping[str, ReplicaEnd],
     promotion: Promotion | None,
     problem: AssayError | None,
 ) -> FleetOutcome:

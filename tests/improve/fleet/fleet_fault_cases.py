@@ -10,12 +10,16 @@ CONTROLLER = (
 """Records of the controller, and which of their kind: windows, rounds, the decision, the end."""
 AGENT = (
     ("started", 1), ("safe", 1), ("intend", 1), ("intend", 2), ("applied", 1), ("applied", 2),
-    ("engine", 2), ("engine", 3), ("reverting", 1), ("reverted", 1), ("safe", 2), ("finished", 1),
+    ("engine", 2), ("engine", 3), ("safe", 2), ("finished", 1),
 )  # fmt: skip
 CALLS = (
-    ("configure", 1), ("configure", 2), ("revert", 1), ("measure", 1), ("measure", 3),
+    ("configure", 1), ("configure", 2), ("measure", 1), ("measure", 3),
     ("measure", 4), ("settings", 3), ("settings", 8), ("close", 1),
 )  # fmt: skip
+GOING_BACK = ("reverting", "reverted")
+"""Records of the node that has the change first and is drawn for the control then."""
+LOST_AFTER = ((0, range(2, 14)), (1, range(2, 12)))
+"""Records of a node's journal, which has more of them when it ends."""
 FILES = ("configuration.json", "marker")
 
 
@@ -41,6 +45,19 @@ CASES = [
         for part in PARTS[node::2]
     ),
     *(
+        FleetCase(f"agent {_of(0)} killed at {kind} {part}", agent=f"journal.{kind}.{part}=kill")
+        for kind in GOING_BACK
+        for part in PARTS
+    ),
+    *(
+        FleetCase(f"agent {_of(0)} killed {part} going back", agent=f"engine.revert.{part}=kill")
+        for part in ("before", "after")
+    ),
+    *(
+        FleetCase(f"disk {_of(0)} full at {kind}", agent=f"journal.{kind}.torn=full")
+        for kind in GOING_BACK
+    ),
+    *(
         FleetCase(f"agent {_of(number % 2)} killed {part} {call} {number}", node=number % 2,
                   agent=f"engine.{call}.{part}=kill@{number}")
         for call, number in CALLS
@@ -53,14 +70,14 @@ CASES = [
     ),
     *(
         FleetCase(f"node {node} lost after {records} records", node=node, happening="node lost", records=records)
-        for node in (0, 1)
-        for records in range(3, 23, 2)
+        for node, counts in LOST_AFTER
+        for records in counts
     ),
     *(
         FleetCase(f"node {node} cut off after {records} records", node=node, happening="node cut off",
                   records=records)
-        for node in (0, 1)
-        for records in range(3, 19, 2)
+        for node, counts in LOST_AFTER
+        for records in counts[1:]
     ),
     *(
         FleetCase(f"controller silent after {records} records", happening="controller silent", records=records)

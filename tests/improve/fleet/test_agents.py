@@ -38,7 +38,8 @@ def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
         assert outcome.ratio is not None
         assert outcome.ratio.lo > 1.0
         assert outcome.out == 1
-        for run in outcome.replicas.values():
+        for run, state in outcome.replicas.values():
+            assert state == "with the change"
             reading = journal.verify(Path(run))
             kinds = [record.kind for record in reading.records]
             # The inverse is on the node before the change is made.
@@ -54,7 +55,7 @@ def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
         (outcome.run / "report.md").write_text(report.replace("promoted", "undecided"))
         assert [check.name for check in verify(outcome.run).failures] == ["report.md"]
         # Without the controller: each node by its own journal.
-        run_command(tmp_path, "rollback", Path(outcome.replicas[fleet.urls[0]]).name)
+        run_command(tmp_path, "rollback", Path(outcome.replicas[fleet.urls[0]].run).name)
         assert fleet.settings() == [START, CHANGED, CHANGED, CHANGED]
         said = run_command(tmp_path, "rollback", outcome.run.name)
         assert "4 of 4 replicas as before the promotion" in said
@@ -136,7 +137,7 @@ def test_an_engine_that_lies(tmp_path: Path) -> None:
         message = outcome.problem.message
         assert "threads: expected 4 after the restart, the engine states 1" in message
         assert fleet.settings() == [START] * 2
-        for run in outcome.replicas.values():
+        for run, _ in outcome.replicas.values():
             assert journal.verify(RunFolder(Path(run)).path).is_finished
 
 
