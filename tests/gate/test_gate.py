@@ -21,6 +21,10 @@ from assay.cli.app import program, run
 from assay.gating.commits import Repository
 from assay.gating.servers import Servers
 from assay.gating.sides import Side
+from assay.report import figures
+from assay.report.page import render
+from assay.report.run_files import RunFiles
+from assay.report.storing import from_data
 from assay.report.verify import verify
 
 WORKLOAD = ("--workload", "batch", "--concurrency", "2", "--input-tokens", "8",
@@ -120,6 +124,17 @@ def test_worktrees_of_a_killed_gate_are_removed_by_the_next(
     assert not left.exists()
 
 
+def test_a_gate_may_be_started_by_a_hook(
+    repository: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git tells its hooks where the repository is; that is not the one that is gated."""
+    folder = repository("1.0", "1.1")
+    wanted = git(folder, "rev-parse", "v0").strip()
+    monkeypatch.setenv("GIT_DIR", str(folder.parent / "another" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", "elsewhere")
+    assert Repository.open(folder).commit("v0") == wanted
+
+
 @pytest.mark.parametrize("command", ["vllm serve m --port 1", "assay serve m --port 1", "x 1"])
 def test_a_command_is_started_as_it_was_given(command: str, tmp_path: Path) -> None:
     """Nothing of what a run adds to a server to read its settings back."""
@@ -197,7 +212,7 @@ def test_containers_are_removed_by_name(
 
 
 @pytest.mark.slow
-def test_the_own_engine_is_gated() -> None:
+def test_the_own_engine_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
     """`assay serve` of the synthetic model: one request at a time against eight."""
     command = f"{sys.executable} -m assay serve synthetic --port {{port}} --no-access-log"
     answer = assay.gate(
@@ -216,6 +231,17 @@ def test_the_own_engine_is_gated() -> None:
     assert not answer.passed
     assert answer.problem is not None
     assert answer.noise is not None
+    drawn: dict[str, Any] = {}
+    claims, provenance = from_data(json.loads((answer.run / "report.json").read_text()))
+    with monkeypatch.context() as patched:
+        patched.setattr(figures, "sequences", lambda looks, *rest: drawn.update(looks) or "")
+        render(claims, provenance, RunFiles(answer.run))
+    # The sequences of the page rest on the A/A noise as the claims do.
+    claimed = {claim.name: claim.figure for claim in claims}
+    assert "experiment.head over base.ratio" in drawn
+    assert {name: looks[-1] for name, looks in drawn.items()} == {
+        name: claimed[name] for name in drawn
+    }
     assert verify(answer.run).is_verified
 
 

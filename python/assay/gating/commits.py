@@ -17,6 +17,8 @@ from assay.improve.journal import active
 GIT_S: Final = 600.0
 """How long git may take; a checkout of a large repository on a slow disk takes minutes."""
 BUILD_S: Final = 3600.0
+PLAIN: Final = ("env", "-u", "GIT_DIR", "-u", "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE")
+"""Without what git sets for its hooks, from which a gate may be started."""
 _LINE: Final = 200
 
 
@@ -35,7 +37,7 @@ class Repository:
         """The repository that a folder is in."""
         if not path.is_dir():
             raise InputError(f"--repository {path}: expected a folder, got none")
-        done = output_of(("git", "-C", str(path), "rev-parse", "--show-toplevel"), GIT_S)
+        done = output_of((*PLAIN, "git", "-C", str(path), "rev-parse", "--show-toplevel"), GIT_S)
         if done.code != 0:
             raise InputError(
                 f"{path.resolve()}: expected a git repository, got none",
@@ -119,12 +121,12 @@ class Repository:
             words = shlex.split(build)
         except ValueError as error:
             raise InputError(f"--build: expected balanced quotes, got: {error}") from None
-        done = output_of(("sh", "-c", script, "sh", str(folder), *words), BUILD_S)
+        done = output_of((*PLAIN, "sh", "-c", script, "sh", str(folder), *words), BUILD_S)
         if done.code != 0:
             raise BuildError(f"--build of {commit[:12]}: exited with {done.code}: {_last(done)}")
 
     def _git(self, *arguments: str) -> Output:
-        return output_of(("git", "-C", str(self.path), *arguments), GIT_S)
+        return output_of((*PLAIN, "git", "-C", str(self.path), *arguments), GIT_S)
 
 
 def _last(done: Output) -> str:

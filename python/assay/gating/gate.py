@@ -21,6 +21,7 @@ from assay.gating.session import HEAD, GateSession, watched
 from assay.gating.settings import MARGIN, GateSettings
 from assay.gating.sides import Side, SideOptions, commit_side, read_sides
 from assay.improve.experiments.levels import level
+from assay.improve.experiments.pairs import pairs_of
 from assay.improve.experiments.result import Arm, ExperimentResult
 from assay.improve.journal import block_table, run_folder
 from assay.improve.journal.journal import Journal
@@ -286,7 +287,7 @@ def _answer(
         result.ratio,
         1.0 - settings.alpha,
         settings.margin,
-        len({block.pair for block in result.blocks if block.pair >= 0 and not block.dropped}),
+        len(pairs_of(result.blocks)),
         session.noise,
         [data_of(gate, "gate passed statement") for gate in result.gates],
         result.reason,

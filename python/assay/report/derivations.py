@@ -100,7 +100,7 @@ def _figure_median(files: RunFiles, evidence: Evidence) -> Interval:
 
 def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
     rows = _blocks(files, evidence)
-    design = _design(files, rows[0]["experiment"])
+    design = design_of(files, rows[0]["experiment"])
     ratio = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence), design)
     if ratio is None:
         raise InputError(f"{evidence.file}: expected a complete pair of blocks, got none")
@@ -112,7 +112,7 @@ def _excluded(files: RunFiles, evidence: Evidence) -> Interval:
     return _exactly(max(1.0 - _ratio(files, evidence).lo, 0.0))
 
 
-def _design(files: RunFiles, experiment: str) -> Design:
+def design_of(files: RunFiles, experiment: str) -> Design:
     """What was known of an experiment's pairs before, as the journal's verdict has it."""
     for record in reversed(files.journal):
         if (

@@ -116,6 +116,7 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
             selected(blocks, claim.evidence[0].select),
             str(details.get("better")),
             1 - float(details.get("confidence") or 0.95),
+            derivations.design_of(files, str(claim.evidence[0].select.get("experiment"))),
         )
         for claim in compared
         if any(proof.rule == derivations.RATIO for proof in claim.evidence[:1])
