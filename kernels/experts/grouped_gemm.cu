@@ -97,8 +97,8 @@ grouped_gemm(const void* weights, const u8* scales, const ELEMENT* x, const ELEM
             cp_async_16(swizzled(w_tile, r, chunk), dense + (valid ? i64(output) * inputs + at : 0), valid);
         }
     };
-    // Packed weights: a thread has unit t of the k-steps of every 32nd row, four k-steps in 16 bytes. Eight threads have
-    // rows r and r + 4, whose chunks in shared memory are in different banks.
+    // Packed weights: a thread has unit t of the k-steps of every 32nd row, four k-steps in 16 bytes. Eight threads
+    // have rows r and r + 4, whose chunks in shared memory are in different banks.
     const int unit = threadIdx.x % 4, place = threadIdx.x / 4;
     const int packed_row = place / 8 * 8 + place % 2 * 4 + place / 2 % 4;
     uint4 codes[TILE_OUTPUTS / 32];
