@@ -14,7 +14,7 @@ from assay.errors import NoDataError
 from assay.gating.comparison import Comparison
 from assay.gating.noise import noise_of
 from assay.gating.settings import GateSettings
-from assay.improve.experiments.result import ExperimentResult
+from assay.improve.experiments.result import Block, ExperimentResult
 from assay.improve.levers.lever import Candidate
 
 CANDIDATE = Candidate("head over base", (), {}, "rounding", "may fail", hot=False)
@@ -160,3 +160,21 @@ def test_noise_separates_starts_from_blocks() -> None:
     # A slowdown near the noise takes more pairs than one far above it.
     settings = GateSettings()
     assert noise.pairs_needed(0.02, settings) > noise.pairs_needed(0.10, settings)
+
+
+def test_independent_blocks_of_short_starts_show_no_autocorrelation() -> None:
+    """Three blocks about their own mean are anticorrelated by a third, which is not the machine's."""
+    drawn = random.Random(1)
+    blocks = [
+        Block(
+            "x", 3 * start + at, start // 2, ("control", "treatment")[start % 2], float(start), 1.0,
+            math.exp(drawn.gauss(0.0, 0.02)), 1, 1, "stable", {},
+        )
+        for start in range(400)
+        for at in range(3)
+    ]  # fmt: skip
+    noise = noise_of(blocks, "higher", 1.0, 1, is_aa=True)
+    assert noise is not None
+    assert abs(noise.autocorrelation) < 0.05
+    assert noise.block_sd == pytest.approx(0.02, rel=0.1)
+    assert abs(noise.drift) < 0.01

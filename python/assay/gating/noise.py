@@ -107,14 +107,22 @@ def _squares(values: Sequence[float]) -> float:
 
 
 def _autocorrelation(starts: Sequence[Sequence[float]]) -> float:
-    """Of neighbors within starts, each start about its mean; 0 where there is no spread."""
-    shifted = total = 0.0
+    """Of neighbors within starts, each start about its mean; 0 where there is no spread.
+
+    Independent values about the mean of n of them show -1/n, which is taken off.
+
+    >>> _autocorrelation([[0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]])
+    -0.5
+    """
+    shifted = total = expected = 0.0
     for values in starts:
         mean = statistics.fmean(values)
         centered = [value - mean for value in values]
-        total += math.fsum(value * value for value in centered)
+        squares = math.fsum(value * value for value in centered)
+        total += squares
+        expected -= squares / len(values)
         shifted += math.fsum(a * b for a, b in itertools.pairwise(centered))
-    return shifted / total if total > 0.0 else 0.0
+    return (shifted - expected) / total if total > 0.0 else 0.0
 
 
 def _drift(blocks: Sequence[Block], sides: dict[Arm, list[float]]) -> float:
