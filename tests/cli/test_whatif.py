@@ -117,3 +117,33 @@ def test_recorded_traces(cli: Any) -> None:
     data = cli("whatif", graph, *llama, "--context", "140", "--change", "batch=64", "--json").data
     # The trace of batch 64 has 5.97 ms.
     assert data["after"]["step_ns"]["expected"] == pytest.approx(5.97e6, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FOLDER, reason="ASSAY_TRACES names no folder of traces")
+def test_measured_steps_are_inside_the_intervals() -> None:
+    """Decode steps that were measured apart, from traces of other sizes: 85 % inside of 90 %."""
+    import json
+
+    from assay.diagnose.replay import question
+    from assay.diagnose.replay.changes import parse_all
+    from assay.diagnose.replay.whatif import whatif
+    from assay.observe.structure.opening import open_recovered
+
+    data = Path(__file__).parents[1] / "data"
+    inside = []
+    for name, model, measured, launch in (
+        ("vllm_llama8b_graph_b1", "llama-3.1-8b", "vllm_h200_decode_llama8b", ()),
+        ("vllm_llama8b_graph_b64", "llama-3.1-8b", "vllm_h200_decode_llama8b", ()),
+        ("vllm_llama8b_eager_b1", "llama-3.1-8b", "vllm_h200_decode_llama8b", ("launch=graph",)),
+        ("vllm_qwen3moe_graph_b1", "qwen3-30b-a3b", "vllm_h200_decode_qwen3_30b_a3b", ()),
+    ):
+        recovered = open_recovered(Path(FOLDER or "") / f"{name}.json.gz", model)
+        setting, trace = question._setting(name, recovered, recovered.trace, model, None, None, [])
+        stored = json.loads((data / f"{measured}.json").read_text())
+        for point in stored if isinstance(stored, list) else stored["points"]:
+            sizes = (f"batch={point['batch']}", f"context={point['context_mean']}")
+            answer = whatif(trace, parse_all([*launch, *sizes]), setting=setting)
+            step = answer.after["step_ns"]
+            inside.append(step.lo <= 1e6 * point["step_ms"] <= step.hi)
+    assert sum(inside) >= 0.85 * len(inside), f"{sum(inside)} of {len(inside)}"

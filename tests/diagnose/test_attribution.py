@@ -214,8 +214,9 @@ def test_a_neighbor_that_slows_nothing_is_no_cause(uneven: Any) -> None:
     assert not any(note.startswith("noisy neighbor") for note in causes.degradations)
 
 
-def test_a_state_of_all_steps_cannot_be_compared(uneven: Any) -> None:
-    samples = telemetry(uneven, source="host", host_pressure_cpu=0.5)
+def test_a_state_of_nearly_all_steps_cannot_be_compared(uneven: Any) -> None:
+    pressure = [0.0, *[0.5] * 39]
+    samples = telemetry(uneven, source="host", host_pressure_cpu=pressure)
     view = MechanismView(uneven.residuals, uneven.graph, uneven.path, samples)
     joined = states.samples(view, "host", "host_pressure_cpu")
     assert isinstance(joined, pl.DataFrame)

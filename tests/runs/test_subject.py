@@ -6,7 +6,7 @@ import pytest
 
 from assay.engine import Engine
 from assay.improve.loop.progress import Silent
-from assay.runs.subject import SubjectOptions, opened
+from assay.runs.subject import SubjectOptions, _workload, opened
 
 
 class _Notes(Silent):
@@ -55,3 +55,14 @@ def test_a_run_computes_on_the_gpu_unless_told_otherwise(
     with pytest.raises(_LoadedError), opened(options, progress):
         pass
     assert (asked, progress.notes) == ([device], notes)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "gpu", "requests"), [(None, False, 64), (64, False, 256), (None, True, 512)]
+)
+def test_built_in_workloads_do_not_repeat_requests_within_a_round(
+    concurrency: int | None, gpu: bool, requests: int
+) -> None:
+    asked = SubjectOptions(engine="vllm", workload="chat", concurrency=concurrency, budget_s=480.0)
+    planned = _workload(asked, None, _Notes(), gpu=gpu)
+    assert len(planned.requests) == requests

@@ -5,6 +5,7 @@ from typing import Any
 
 from assay.cli import styles
 from assay.cli.output import Canvas, Line, Part, count, facts, table
+from assay.diagnose.terms import steps_alike
 from assay.escaping import clipped
 
 BAR = 28
@@ -57,6 +58,12 @@ def microseconds(nanoseconds: float | None) -> str:
     return f"{nanoseconds / 1e3:.2g}" if small else f"{nanoseconds / 1e3:,.1f}"
 
 
+def _observed(data: dict[str, Any]) -> str:
+    alike, of = steps_alike(data), len(data["steps"])
+    others = "" if alike == of else f" of {of}"
+    return f"{data['step_ns'] / 1e6:,.3f} ms, median of {alike}{others} steps"
+
+
 def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
     what = data["phase"] or "step"
     batch = "" if data["batch"] is None else count(data["batch"], "sequence")
@@ -69,7 +76,7 @@ def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPU", data["gpu"] or "not known"),
         ("engine", _engine(data)),
         ("step", ", ".join(part for part in (what, batch, context) if part)),
-        ("observed", f"{data['step_ns'] / 1e6:,.3f} ms, median of {len(data['steps'])} steps"),
+        ("observed", _observed(data)),
         (
             "predicted",
             ""

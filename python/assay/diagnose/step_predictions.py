@@ -143,6 +143,8 @@ def _predict(request: Request, situation: Situation, group: subject.Group, conte
             sequences=group.batch,
             context=max(context, 1) if group.batch else 0,
             prefill_tokens=group.prefill_tokens,
+            # Prompts attend to themselves only: four of 4,096 tokens are not one of 16,384.
+            prompt=group.prefill_tokens // group.prompts if group.prompts > 1 else 0,
             tensor=situation.tensor,
             weight_dtype=request.weight_dtype or request.model.weight_dtype or "bf16",
             kv_dtype=request.kv_dtype,

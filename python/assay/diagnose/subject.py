@@ -29,6 +29,8 @@ class Group:
     context: int | None
     """The median over the steps that state one."""
     steps: int
+    prompts: int = 1
+    """Prompts of a step, by the median over the steps that state them."""
 
 
 def check_engine(engine: str | None) -> None:
@@ -180,12 +182,14 @@ def groups(trace: Trace) -> list[Group]:
         grouped.append(Group("decode", batch, 0, context, count))
     prefill = steps.filter((pl.col("phase") == "prefill") & (pl.col("prefill_tokens") > 0))
     for tokens, context, count in _counted(prefill, "prefill_tokens"):
-        grouped.append(Group("prefill", 0, tokens, context, count))
+        alike = prefill.filter(pl.col("prefill_tokens") == tokens)
+        grouped.append(Group("prefill", 0, tokens, context, count, _prompts(alike, 0)))
     mixed = steps.filter(
         (pl.col("phase") == "mixed") & (pl.col("batch") > 0) & (pl.col("prefill_tokens") > 0)
     )
     for (batch, tokens), part in mixed.group_by(["batch", "prefill_tokens"], maintain_order=True):
-        grouped.append(Group("mixed", int(batch), int(tokens), _median(part), part.height))
+        prompts = _prompts(part, int(batch))
+        grouped.append(Group("mixed", int(batch), int(tokens), _median(part), part.height, prompts))
     return grouped
 
 
@@ -197,6 +201,12 @@ def _counted(steps: pl.DataFrame, key: str) -> list[tuple[int, int | None, int]]
         (int(size), None if context is None else round(context), int(count))
         for size, context, count in grouped.rows()
     ]
+
+
+def _prompts(steps: pl.DataFrame, decoding: int) -> int:
+    """Requests of a step that do not decode; 1 where the steps do not state their requests."""
+    value = steps["requests"].median()
+    return max(round(value) - decoding, 1) if isinstance(value, (int, float)) else 1
 
 
 def _median(steps: pl.DataFrame) -> int | None:

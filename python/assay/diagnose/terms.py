@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 TERMS: Final[Mapping[str, str]] = {
     "floor": "the part of kernels that no kernel could be faster than",
@@ -45,3 +45,14 @@ class Waterfall:
     """The step, or None for a mean over several."""
     observed_ns: float
     terms: tuple[Term, ...]
+
+
+def steps_alike(data: Mapping[str, Any]) -> int:
+    """Steps of the phase and batch of the one that a diagnosis shows, as its JSON has them."""
+    return sum(
+        (step["phase"], step["batch"]) == (shown["phase"], shown["batch"])
+        for shown in data["steps"]
+        if shown["step"] == data["step"]
+        for step in data["steps"]
+        if step["rank"] == shown["rank"]
+    )

@@ -14,15 +14,23 @@ ROWS: Final = 50
 
 
 def of_interest(steps: pl.DataFrame) -> pl.DataFrame:
-    """Steps that a summary stands for: whole decode steps, or what there is instead."""
+    """Steps that a summary stands for: whole decode steps of one batch, or what there is instead."""
     for chosen in (
         steps.filter((pl.col("phase") == "decode") & pl.col("is_whole") & pl.col("is_predicted")),
         steps.filter((pl.col("phase") == "decode") & pl.col("is_whole")),
         steps.filter(pl.col("is_whole")),
     ):
         if chosen.height:
-            return chosen
+            return _of_one_batch(chosen)
     return steps
+
+
+def _of_one_batch(steps: pl.DataFrame) -> pl.DataFrame:
+    """Those of the most frequent batch, of equally frequent ones the largest; all where none is known."""
+    if "batch" not in steps.columns or steps["batch"].is_null().all():
+        return steps
+    counts = steps.drop_nulls("batch").group_by("batch").len().sort("len", "batch")
+    return steps.filter(pl.col("batch") == counts["batch"][-1])
 
 
 def median_waterfall(steps: pl.DataFrame, intervals: pl.DataFrame) -> Waterfall:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 STARTS: Final = ("plain", "defaults")
 WORKLOAD: Final = "chat"
 """The workload where none is named."""
+GPU_REQUESTS: Final = 512
+"""Different requests of built-in workloads on a GPU, which answers dozens in a second."""
+ROUNDS: Final = 4
+"""Different requests over those under way at once, at least."""
+OWN_REQUESTS: Final = 32
+"""What every built-in workload has by itself."""
 SHORT_BUDGET_S: Final = 300.0
 SHORT_SCALE: Final = 0.5
 """Of the lengths of built-in workloads on a CPU, in a budget of up to five minutes."""
@@ -237,6 +243,7 @@ def _workload(
             "input_tokens": asked.input_tokens,
             "output_tokens": asked.output_tokens,
             "scale": builtin.GPU_SCALE if gpu else _cpu_scale(asked.budget_s),
+            "requests": _least_requests(asked.concurrency, gpu=gpu),
         }
         if engine is not None:
             tokenizer = engine.files.tokenizer
@@ -247,6 +254,17 @@ def _workload(
 def workload_for(asked: SubjectOptions, progress: Progress, *, gpu: bool) -> Workload:
     """The workload of servers that are not opened here."""
     return _workload(asked, None, progress, gpu=gpu)
+
+
+def _least_requests(concurrency: int | None, *, gpu: bool) -> int | None:
+    """Different requests of a built-in workload; None for its own number, which suits a few at once.
+
+    Where requests repeat within a window, a prefix cache answers them.
+    """
+    rounds = ROUNDS * (concurrency or 1)
+    if gpu:
+        return max(GPU_REQUESTS, rounds)
+    return rounds if rounds > OWN_REQUESTS else None
 
 
 def _cpu_scale(budget_s: float) -> float:

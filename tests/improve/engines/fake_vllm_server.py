@@ -39,6 +39,8 @@ def options():
         else:
             kinds = {"int": int, "float": float}
             kind = next((kinds[one] for one in kinds if one in str(field.type)), str)
+            if "Literal" in str(field.type):
+                kind = str
             serve.add_argument(flag, type=kind)
     return parser.parse_args()
 
@@ -194,6 +196,8 @@ def main():
             "GPU memory used by other processes."
         )
     print(f"INFO Available KV cache memory: {KV_GIB}.0 GiB", file=sys.stderr, flush=True)
+    # As weights are read, kernels compiled and graphs captured.
+    time.sleep(float(os.environ.get("FAKE_VLLM_START_S", "0")))
     Handler.given, Handler.config = given, config
     ThreadingHTTPServer((given.host or "127.0.0.1", given.port), Handler).serve_forever()
 

@@ -107,9 +107,10 @@ def operations_table(
 ) -> pl.DataFrame:
     """One row an operation, phase and layer, over whole steps; means a step and device."""
     whole = steps.filter(pl.col("is_whole")) if steps["is_whole"].any() else steps
-    # A phase whose steps have a graph is summed over those that have it.
-    chosen = whole.filter(
-        pl.col("is_predicted") | ~pl.col("is_predicted").any().over("phase")
+    # A phase whose steps have a graph is summed over those that have it, of its most frequent size:
+    # a mean over other batches than the one that is shown would stand beside its prediction.
+    chosen = _of_one_size(
+        whole.filter(pl.col("is_predicted") | ~pl.col("is_predicted").any().over("phase"))
     ).select("rank", "device", "step", "phase")
     counts = dict(chosen.group_by("phase").len().rows())
     keys = ["phase", "operation", "layer"]
@@ -163,6 +164,15 @@ def operations_table(
         )
         .sort("phase", "layer", "observed_ns", descending=[False, False, True], nulls_last=True)
     )  # fmt: skip
+
+
+def _of_one_size(steps: pl.DataFrame) -> pl.DataFrame:
+    """Of each phase, the steps of the size that most of them have; of equally frequent ones the largest."""
+    size = pl.when(pl.col("phase") == "decode").then("batch").otherwise("prefill_tokens")
+    sized = steps.with_columns(size.fill_null(-1).alias("size"))
+    sized = sized.with_columns(alike=pl.len().over("phase", "size"))
+    common = sized.filter(pl.col("alike") == pl.col("alike").max().over("phase"))
+    return common.filter(pl.col("size") == pl.col("size").max().over("phase"))
 
 
 def _predicted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.classes import EXPERTS
 from assay.diagnose.mechanisms.findings import (
@@ -122,18 +123,30 @@ ROOM = 0.9
 """Share of the KV cache in use below which a waiting request should have found room."""
 
 
+AT_LIMIT = 0.9
+"""Share of samples with one number of running requests, from which on that number is a limit."""
+
+
+def _is_at_limit(running: Floats, most: float) -> bool:
+    """Whether as many requests run as ever do, nearly all of the time."""
+    return float((running >= most).mean()) >= AT_LIMIT
+
+
 def _find_fragmentation(view: MechanismView) -> Finding:
     """Steps with requests waiting beside free blocks, against the others."""
-    fields = ("engine_kv_cache_usage", "engine_requests_waiting")
+    fields = ("engine_kv_cache_usage", "engine_requests_waiting", "engine_requests_running")
     for source in ("engine", "endpoint"):
         joined = states.samples(view, source, *fields)
         if not isinstance(joined, NotExamined):
             break
     if isinstance(joined, NotExamined):
         return joined
-    used, waiting = (joined[name].to_numpy() for name in fields)
+    used, waiting, running = (joined[name].to_numpy() for name in fields)
     took = joined["dur_ns"].to_numpy().astype(np.float64)
     held = (waiting > 0) & (used < ROOM)
+    if held.any() and _is_at_limit(running[held], float(running.max())):
+        # Requests wait for a place among the sequences, whatever the cache has free.
+        return None
     return states.contrast(view, held, took, f"requests waiting with the KV cache below {ROOM:.0%}")
 
 

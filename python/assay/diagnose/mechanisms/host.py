@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from assay.array_types import Floats
 from assay.diagnose.critical_path.walk import HOST, LATENCY, PARTS, SILENT
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.findings import (
@@ -85,10 +86,12 @@ def _find_profiler_overhead(view: MechanismView) -> Finding:
     observed = view.residuals.waterfall.observed_ns
     sure = view.in_step(recorded)
     excess = min(max(observed - predicted.value, sure), whole)
+    most = min(max(observed - predicted.lo, sure), whole)
     return MechanismEstimate(
-        excess,
-        min(max(observed - predicted.hi, sure), whole),
-        min(max(observed - predicted.lo, sure), whole),
+        # What its records cost is the waterfall's term; beyond it the excess may have other causes.
+        sure or excess,
+        sure or min(max(observed - predicted.hi, sure), whole),
+        most,
         (
             counted,
             f"the step takes {(observed - predicted.value) / 1e3:+,.0f} us against the "
@@ -158,9 +161,30 @@ def _find_cpu_starvation(view: MechanismView) -> Finding:
     joined = states.samples(view, "host", "host_pressure_cpu")
     if isinstance(joined, NotExamined):
         return joined
-    pressed = joined["host_pressure_cpu"].to_numpy() >= PRESSED
+    pressure = joined["host_pressure_cpu"].to_numpy()
+    pressed = pressure >= PRESSED
     took = joined["dur_ns"].to_numpy().astype(np.float64)
+    if pressed.all():
+        return _always_pressed(view, pressure, took)
     return states.contrast(view, pressed, took, f"CPU pressure of {PRESSED:.0%} or more")
+
+
+def _always_pressed(view: MechanismView, pressure: Floats, took: Floats) -> MechanismEstimate:
+    """No step without pressure to compare with: no more than the device waited for the host."""
+    waited = view.in_step(view.of_terms("launch_gaps", "host_stalls"))
+    share = float(np.median(pressure))
+    return MechanismEstimate(
+        min(share * float(np.median(took)), waited),
+        0.0,
+        waited,
+        (
+            f"all {len(took)} steps were under CPU pressure of {PRESSED:.0%} or more ({share:.0%} in "
+            "the median), so that there is none to compare with: no more than the device waited for "
+            "the host",
+        ),
+        source="telemetry",
+        part_of=("launch_gaps", "host_stalls"),
+    )
 
 
 CPU_STARVATION = Mechanism(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay._native import build_info
 from assay.diagnose.page import figures
+from assay.diagnose.terms import steps_alike
 from assay.escaping import clipped, one_line
 
 if TYPE_CHECKING:
@@ -134,5 +135,5 @@ def _cards(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _shown(data: Mapping[str, Any]) -> str:
-    alike = sum(step["phase"] == data["phase"] for step in data["steps"])
-    return f"Step {data['step']}, the median of {alike} {data['phase'] or ''} steps."
+    alike = steps_alike(data)
+    return f"Step {data['step']}, the median of {alike} {data['phase'] or ''} steps like it."

@@ -39,6 +39,11 @@ class Setting:
         """The predicted step."""
         return predict_graph(self.model, self.hardware, self.batch)
 
+    def replayed(self) -> Setting:
+        """The same with steps that are replayed as CUDA graphs."""
+        batch = dataclasses.replace(self.batch, cuda_graphs=True)
+        return Setting(self.model, self.hardware, batch)
+
     def changed(self, changes: tuple[WhatIfChange, ...]) -> Setting:
         """The setting under changes of batch, context, formats, clock and accelerator."""
         hardware, fields = self.hardware, dict[str, int | str]()

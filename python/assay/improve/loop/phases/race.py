@@ -95,6 +95,8 @@ class Race:
     settings: ExperimentSettings = field(default_factory=ExperimentSettings)
     """Of trials."""
     floor: NoiseFloor | None = None
+    slower: float = 1.0
+    """Time of first trials over what their blocks take, as seen so far."""
 
     def run(self) -> Allotment:
         """Wave after wave until the time is needed for the confirmation."""
@@ -125,11 +127,34 @@ class Race:
                     break
             self._start(wave, is_first)
             is_first = False
-            results = self._rounds(wave, search, more=bool(pending))
+            results = self._rounds(wave, search, more=len(pending))
             pending[:0] = self._keep_best(results)
+        self._use_what_is_left(search)
         if pending:
             out_of_time(state, pending[0], len(pending) - 1)
         return self._allotment()
+
+    def _use_what_is_left(self, search: JointSearch) -> None:
+        """Go on with undecided candidates whose servers still run; no other can be started in time."""
+        state = self.state
+        while not is_over(state, len(state.trials)):
+            running = [
+                trial
+                for trial in state.trials
+                if trial.before.changes == state.stack.changes
+                and state.engine.is_live(trial.result.candidate.changes)
+            ]
+            survivors = _survivors(running, state.options.threshold)
+            if not survivors:
+                return
+            best = survivors[0]
+            seconds = self._left([best.result.candidate]) / min(len(survivors), 2)
+            if seconds < self._first_s():
+                return
+            state.progress.say(f"going on with {best.result.candidate.name}")
+            again = self._round(best.result.candidate, best, seconds)
+            search.learn(again)
+            self._keep_best([again.result])
 
     def proving(self, candidate: Candidate) -> Allotment:
         """Bring start and stack to where they are to be compared for good.
@@ -223,7 +248,7 @@ class Race:
     def _first_s(self) -> float:
         """Seconds of a first trial."""
         blocks = WARMUP_BLOCKS + 2 * FIRST_PAIRS * self.settings.batch
-        return OVERHEAD * blocks * self.settings.block_s
+        return OVERHEAD * self.slower * blocks * self.settings.block_s
 
     def _left(self, wave: Sequence[Candidate]) -> float:
         """Seconds before what is kept, or may be by then, has to be proven."""
@@ -245,7 +270,7 @@ class Race:
         return Allotment(self.floor, replace(self.settings, start_half=half), 0.0)
 
     def _rounds(
-        self, wave: Sequence[Candidate], search: JointSearch, *, more: bool
+        self, wave: Sequence[Candidate], search: JointSearch, *, more: int
     ) -> list[ExperimentResult]:
         """Successive halving: the results of all candidates of a wave."""
         state, seconds = self.state, self._first_s()
@@ -255,10 +280,16 @@ class Race:
             if now is None:
                 continue
             state.progress.say(f"trying {now.name}")
-            trials.append(self._round(replace(now, hot=True), None, seconds))
+            trials.append(self._round(replace(now, hot=True), None, max(seconds, self._first_s())))
             search.learn(trials[-1])
+            if trials[-1].result.ratio is None and trials[-1].result.verdict == "undecided":
+                # Not even two pairs: the next ones get longer.
+                self.slower *= 1.5
         survivors = _survivors(trials, state.options.threshold)
-        later = self.start_s + self._first_s() if more else 0.0
+        # Those that were not tried come first: a server each, and a first trial.
+        held = 1 + bool(state.stack.changes)
+        fitting = min(more, self.room.servers - held)
+        later = self.start_s + fitting * self._first_s() if more else 0.0
         while survivors and self._left(wave) - later >= self._first_s():
             seconds *= GROWTH
             for trial in survivors:
@@ -320,9 +351,10 @@ def _survivors(trials: Sequence[Trial], threshold: float) -> list[Trial]:
     may_win = [
         trial
         for trial in trials
-        if leaves_room(trial.result, threshold)
-        and trial.result.ratio is not None
-        and trial.result.ratio.hi > best
+        if trial.result.verdict == "undecided" and not trial.result.futile
+        # Without two pairs there is no interval yet.
+        if trial.result.ratio is None
+        or (leaves_room(trial.result, threshold) and trial.result.ratio.hi > best)
     ]
     return sorted(may_win, key=lambda trial: _gain(trial.result), reverse=True)
 
