@@ -173,3 +173,15 @@ def test_a_commit_that_does_not_build_or_start_leaves_no_worktree(
     assert len(worktrees(folder)) == 1
     assert none_left()
     assert git(folder, "status", "--porcelain") == ""
+
+
+def test_a_budget_that_is_too_short_is_undecided_with_a_hint(
+    capsys: pytest.CaptureFixture[str], serve: Callable[[str], str], none_left: Callable[[], bool]
+) -> None:
+    options = [*QUICK]
+    options[options.index("--budget") + 1] = "1ms"
+    assert run(["gate", serve(), serve("--token-ms 2"), *options]) == 3
+    said = capsys.readouterr().err
+    assert "error: undecided: too few pairs for an interval" in said
+    assert "hint: a longer --budget" in said
+    assert none_left()

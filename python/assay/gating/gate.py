@@ -322,20 +322,22 @@ def _problem(
 
 
 def _longer(session: GateSession, result: ExperimentResult) -> str:
-    """What would decide an undecided comparison."""
-    settings = session.settings
-    noise = session.noise or noise_of(
+    """What would decide an undecided comparison, by its own noise and that of A/A."""
+    settings, counted = session.settings, max(len(pairs_of(result.blocks)), 1)
+    of_pairs = noise_of(
         result.blocks,
         session.workload.objective.better,
-        result.seconds / max(len(result.looks) + 1, 1),
+        result.seconds / counted,
         session.requests or 1,
         is_aa=False,
     )
-    if noise is None:
+    known = [noise for noise in (of_pairs, session.noise) if noise is not None]
+    if not known:
         return "a longer --budget, or a shorter --block"
-    pairs = noise.pairs_needed(settings.margin, settings)
-    minutes = (pairs + settings.noise_pairs) * noise.pair_s / 60.0
+    worst = max(known, key=lambda noise: noise.start_sd)
+    pairs = worst.pairs_needed(settings.margin, settings)
+    minutes = (pairs + settings.noise_pairs) * worst.pair_s / 60.0
     return (
-        f"with this noise {share(settings.margin)} needs about {pairs} pairs: "
+        f"starts differ by {worst.start_sd:.1%}: {share(settings.margin)} needs about {pairs} pairs, "
         f"--budget {max(minutes, 1.0):.0f}m, or a larger --margin"
     )
