@@ -54,7 +54,7 @@ fuzz: setup ## give damaged model files, adapters, schemas and tool definitions 
 properties: setup ## draw 20,000 scenarios and check every invariant of the answers; goes on where it was stopped
 	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)
 
-fleet: setup ## simulate 10,000 promotions of a change that does nothing over a fleet
+fleet: setup ## simulate 10,000 promotions of a change that does nothing over a fleet, and watches
 	PYTHONPATH=tests/improve/fleet $(BIN)/python tests/improve/fleet/simulate_promotions.py
 
 fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)

@@ -47,10 +47,13 @@ def report_command(
 
     The report was written when the run ended; verify-report checks it against the run's rows.
     """
+    from assay.report.fleet import read_fleet_report
     from assay.report.headline import headline, ran_on, summary
     from assay.report.markdown import write
     from assay.report.stored import read_report, rewrite_report
 
+    if (promotion := read_fleet_report(run)) is not None:
+        return report_of(promotion, lambda canvas: (), as_json, raw=promotion.text)
     report = rewrite_report(run) if rewrite else read_report(run)
     claims, provenance, page = report.claims, report.provenance, report.page
     if html is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from assay.answers import Answer
 from assay.improve.fleet.guards import OBJECTIVE, Comparison, levels_of
 from assay.improve.fleet.protocol import Sample
 from assay.improve.fleet.randomization import Evidence
 from assay.improve.fleet.settings import PromotionSettings
+from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.journal import JournalReading
 from assay.improve.journal.run_folder import RunFolder
 from assay.report.words import metric_name, setting
@@ -18,11 +21,33 @@ NAME = "report.md"
 _TOLERANCE = 1e-9
 
 
+@dataclass(frozen=True)
+class FleetReport(Answer):
+    """What a promotion came to, and its report."""
+
+    outcome: Mapping[str, Any]
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """What `assay run --replicas --json` printed."""
+        return dict(self.outcome)
+
+
 def write_fleet_report(
     folder: RunFolder, outcome: Mapping[str, Any], reading: JournalReading
 ) -> None:
     """Write the report of a run folder, whole or not at all."""
     folder.write(NAME, ("\n".join(_lines(outcome, reading)) + "\n").encode())
+
+
+def read_fleet_report(run: str) -> FleetReport | None:
+    """The report of a promotion; None for a run of one engine."""
+    folder = run_folder.find(run)
+    reading = journals.read(folder.path)
+    ended = reading.last("finished")
+    if not reading.of("replica") or ended is None or not (folder.path / NAME).is_file():
+        return None
+    return FleetReport(ended.data, (folder.path / NAME).read_text("utf-8"))
 
 
 def checks(folder: RunFolder, reading: JournalReading) -> Iterator[tuple[str, bool, str]]:

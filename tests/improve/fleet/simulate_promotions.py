@@ -1,7 +1,8 @@
 """Promotions of a change that does nothing, and of changes that help: how many are promoted.
 
 `make fleet`, or `python tests/improve/fleet/simulate_promotions.py --promotions 10000`. Prints a line
-for each gain; exits with 1 where more than 5 % of the changes that do nothing are promoted.
+for each gain, and for watches after promotion; exits with 1 where more than 5 % of the changes that
+do nothing are promoted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 
 from simulated_fleet import Noise, SimulatedFleet
+from simulated_watch import alarms
 
 from assay.improve.fleet.promotion import StagedPromotion
 from assay.improve.fleet.settings import PromotionSettings
@@ -34,11 +36,24 @@ def outcomes(
     return verdicts
 
 
+def _watch(count: int) -> None:
+    """Watches of a gain of nothing in noise of 1 % that lasts, and of gains that turn into losses."""
+    for correlation in (0.0, 0.5, 0.8):
+        seen = alarms(count, 0.0, correlation=correlation, windows=100)
+        print(f"watch, no gain, correlation {correlation}: {len(seen) / count:.2%} taken back")
+    for later in (-0.02, -0.05):
+        seen = alarms(count // 4, 0.05, later, windows=200, turns_at=50)
+        delay = sorted(seen)[len(seen) // 2] - 49
+        share = len(seen) / (count // 4)
+        print(f"watch, gain +5% then {later:+.0%}: {share:.1%} taken back, median {delay} windows")
+
+
 def main() -> int:
     """Simulate, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--promotions", type=int, default=10_000)
     parser.add_argument("--with-gain", type=int, default=500, help="promotions for each gain")
+    parser.add_argument("--watches", type=int, default=1000, help="watches of each kind")
     options = parser.parse_args()
     begun = time.monotonic()
     false = 0.0
@@ -51,6 +66,7 @@ def main() -> int:
         )
         print(f"gain {gain:+.0%}: {count:,} promotions over 8 replicas: {shares}", flush=True)
         false = max(false, verdicts["promoted"] / count if gain <= 0.0 else 0.0)
+    _watch(options.watches)
     print(f"{time.monotonic() - begun:.0f} s")
     return int(false > MOST_FALSE)
 

@@ -57,6 +57,7 @@ def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
         # Without the controller: each node by its own journal.
         run_command(tmp_path, "rollback", Path(outcome.replicas[fleet.urls[0]].run).name)
         assert fleet.settings() == [START, CHANGED, CHANGED, CHANGED]
+        assert run_command(tmp_path, "report", "latest") == (outcome.run / "report.md").read_text()
         said = run_command(tmp_path, "rollback", outcome.run.name)
         assert "4 of 4 replicas as before the promotion" in said
         assert fleet.settings() == [START] * 4

@@ -109,10 +109,10 @@ class Agent:
             if message is None:
                 past = time.monotonic() >= self._deadline
                 return "the deadline has passed" if past else "the controller is silent"
-            if message.get("do") == "close":
-                self._reply(message)
-                return ""
             try:
+                if message.get("do") == "close":
+                    self._reply(message)
+                    return ""
                 self._reply(message, **self._do(own, workload, start, message))
             except BrokenPipeError:
                 return "the controller is gone"

@@ -39,6 +39,7 @@ class Node:
         self._lock = threading.Lock()
         self._number = 0
         self.is_lost = False
+        self._is_closed = False
         environment = {**os.environ, "PYTHONPATH": _package_places()}
         try:
             with log.open("ab") as errors:
@@ -71,12 +72,19 @@ class Node:
         if self.is_lost or not self._lock.acquire(blocking=False):
             return
         try:
-            self._ask("beat", BEAT_S, {})
+            if not self._is_closed:
+                self._ask("beat", BEAT_S, {})
         except AssayError:
             # The next question is told.
             return
         finally:
             self._lock.release()
+
+    def close(self, timeout_s: float) -> None:
+        """Tell the agent that all is done."""
+        with self._lock:
+            self._ask("close", timeout_s, {})
+            self._is_closed = True
 
     def sample(self, timeout_s: float, **data: Any) -> Sample:
         """A window of the replica."""

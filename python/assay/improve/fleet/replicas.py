@@ -125,7 +125,7 @@ class AgentFleet:
         """End the agents in waves; each leaves its server without the run's instrumentation."""
 
         def end(node: Node) -> None:
-            node.ask("close", ANSWER_S)
+            node.close(ANSWER_S)
             if not node.wait(self.restart_s(node)):
                 raise ReplicaLostError(f"{node.name}: its agent does not end")
 
