@@ -55,6 +55,9 @@ class SlowStartEngine(PlantedEngine):
     def residents(self) -> Residents | None:
         return self if self.can_be_resident else None
 
+    def start_seconds(self) -> float:
+        return self.restart_s
+
     def room(self, context_tokens: float) -> Room:
         return Room(self.servers, "shared", f"{self.servers} servers share the memory")
 

@@ -94,6 +94,8 @@ def test_the_ramp_lies_around_what_the_server_keeps() -> None:
 def test_limits_out_of_reach_are_said() -> None:
     with pytest.raises(NoDataError, match="expected a rate that keeps the service levels"):
         maximizing_rate(QueueEngine(noise=0.0), load(50.0), 600.0)
+    with pytest.raises(NoDataError, match="expected a rate at which the service levels break"):
+        maximizing_rate(QueueEngine(noise=0.0, service_s=1e-5), load(), 600.0)
     with pytest.raises(InputError, match="expected service levels to keep"):
         maximizing_rate(QueueEngine(), replace(load(), slo=ServiceLevel()), 600.0)
 

@@ -19,6 +19,8 @@ LEAST_RAMP_S: Final = 5.0
 INSIDE: Final = 1.25
 """Room that must be left between the rate that is kept and both ends of a ramp."""
 MOST_PILOTS: Final = 8
+MOST_RATE: Final = 2000.0
+"""Requests a second that a load client of one process cannot send."""
 AT_ONCE: Final = 16
 """Requests at once of the window that the first ramp is sized by."""
 
@@ -54,6 +56,12 @@ def maximizing_rate(
         if rate / SPAN * INSIDE <= kept <= rate * SPAN / INSIDE:
             return _around(workload, kept, seconds, seed)
         rate = kept / SPAN if kept < rate else kept * SPAN / INSIDE
+        if rate > MOST_RATE:
+            raise NoDataError(
+                f"--maximize rate: expected a rate at which the service levels break, got none up to "
+                f"{kept:.3g} requests/s, which is as many as one client sends",
+                "tighter limits, or longer requests (--input-tokens, --output-tokens)",
+            )
     raise NoDataError(
         f"--maximize rate: expected a rate that keeps the service levels, got none near {rate:.3g} "
         "requests/s",

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +19,9 @@ EAGER_S, GRAPHS_S = 0.006, 0.002
 MODEL_BYTES = 0.95
 """Largest share of the memory that is free at start."""
 KV_GIB = 100
+PLACES = threading.Semaphore(int(os.environ.get("FAKE_VLLM_AT_ONCE", "1000")))
+"""Requests that are answered at once; others wait."""
+SLOWER = float(os.environ.get("FAKE_VLLM_SLOWER", "1"))
 
 
 def options():
@@ -149,9 +153,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for _ in range(count):
-            time.sleep(step_s)
-            self.event({"choices": [{"index": 0, "text": " a", "finish_reason": None}]})
+        with PLACES:
+            for _ in range(count):
+                time.sleep(step_s * SLOWER)
+                self.event({"choices": [{"index": 0, "text": " a", "finish_reason": None}]})
         self.event({"choices": [], "usage": usage})
         self.chunk(b"data: [DONE]\n\n")
         self.chunk(b"")

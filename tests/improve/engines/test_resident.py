@@ -17,6 +17,10 @@ from assay.improve.engines.process import is_running
 from assay.improve.engines.protocol import Room, TrialFailedError
 from assay.improve.engines.resident import ResidentEngine
 from assay.improve.engines.vllm import open_vllm
+from assay.improve.journal import run_folder
+from assay.improve.journal.journal import Journal
+from assay.improve.journal.journaled_engine import JournaledEngine
+from assay.improve.journal.recovery import recover
 from assay.load.workloads.builtin import workload
 from assay.load.workloads.workload import Window
 
@@ -57,13 +61,12 @@ def test_changes_go_from_server_to_server_without_a_restart(
         assert words[words.index("--kv-cache-memory-bytes") + 1] == str(int(gpu.cache_of(3)))
     assert engine.settings() == before
     load = workload("vllm-decode")
-    fast = engine.measure(load, Window(requests=2)).figures["mean_tpot_ms"]
+    assert engine.measure(load, Window(requests=2)).settings["enforce_eager"] is False
     assert engine.is_live({"enforce_eager": True})
     undo = engine.configure({"enforce_eager": True})
     assert engine.settings()["enforce_eager"] is True
     assert engine.settings()["gpu_memory_utilization"] == 0.92
-    slow = engine.measure(load, Window(requests=2)).figures["mean_tpot_ms"]
-    assert slow > fast
+    assert engine.measure(load, Window(requests=2)).settings["enforce_eager"] is True
     # The command is that of the server that was given, with the whole memory.
     command = engine.launch_command(engine.settings())
     assert "--enforce-eager" in command
@@ -115,6 +118,33 @@ def test_of_two_with_the_whole_memory_one_sleeps(engine: ResidentEngine, gpu: De
     assert asleep.measure(load, Window(requests=1)).errors == 1
 
 
+def test_servers_of_a_run_that_died_are_all_stopped(
+    engine: ResidentEngine, gpu: Device, tmp_path: Path
+) -> None:
+    """What a watchdog does from the journal alone, without the process that started them."""
+    run = run_folder.create("vllm race", tmp_path / "runs")
+    with Journal.create(run.path) as journal:
+        own = JournaledEngine(engine, journal, run)
+        own.declare_safe("the start")
+        engine.start([{}, {}, {"enforce_eager": True}], SHARED)
+        undo = own.configure({"enforce_eager": True})
+        undo()
+        own.configure({"enforce_eager": True})
+    servers = [
+        member.server.record
+        for members in engine._members.values()
+        for member in members
+        if member.server.record is not None
+    ]
+    assert len(servers) == 3
+    assert all(is_running(server) for server in servers)
+    recovered = recover(run, "watchdog", "the controller died")
+    assert recovered.action == "stopped"
+    assert not any(is_running(server) for server in servers)
+    assert recovered.settings is not None
+    assert recovered.settings["enforce_eager"] is False
+
+
 def test_a_found_server_is_left_with_what_was_chosen(
     engine: ResidentEngine,
     gpu: Device,
@@ -133,6 +163,23 @@ def test_a_found_server_is_left_with_what_was_chosen(
     assert base.address.url.rpartition(":")[2] in record.argv
     base.server.was_found = False
     base.close()
+
+
+def test_a_found_server_is_started_once_to_know_how_long_that_takes(
+    engine: ResidentEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took = engine.start_seconds()
+    assert took > 0
+    first = engine.base.server.record
+    assert engine.start_seconds() == took
+    engine.base.server.start_seconds = None
+    assert engine.start_seconds() == 0.0
+    monkeypatch.setattr(type(engine.base), "gpu", lambda self: 0)
+    assert engine.start_seconds() > 0
+    second = engine.base.server.record
+    assert first is not None
+    assert second is not None
+    assert first.pid != second.pid
 
 
 def test_room_by_the_memory_of_the_gpu(

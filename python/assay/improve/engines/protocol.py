@@ -200,6 +200,9 @@ class Residents(Protocol):
     alone: frozenset[str]
     """Knobs that say how much memory a server takes: they cannot be compared side by side."""
 
+    def start_seconds(self) -> float:
+        """How long a start takes; a server that was found may be started once to know it."""
+
     def room(self, context_tokens: float) -> Room:
         """How many servers may run at once, each with so many tokens in its KV cache."""
 

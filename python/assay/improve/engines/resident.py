@@ -157,6 +157,16 @@ class ResidentEngine(Engine):
         self._go(self._key({**dict(before), **checked}))
         return lambda: self._go(before)
 
+    def start_seconds(self) -> float:
+        """Of the last start.
+
+        One that was found on a GPU is started again: only then its log is known, and with it the
+        memory that it has.
+        """
+        if self.base.server.start_seconds is None and self.base.gpu() is not None:
+            self.base.restart(self.base.chosen)
+        return self.base.server.start_seconds or 0.0
+
     def room(self, context_tokens: float) -> Room:
         """By the memory that the server states, or that of the host where it has no GPU."""
         return room_of(self.base, context_tokens)

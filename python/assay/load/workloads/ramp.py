@@ -33,6 +33,7 @@ LEAST_SHARE: Final = 0.9
 BINS: Final = 6
 """Parts of a ramp that throughput and interactivity are told of."""
 LEAST_REQUESTS: Final = 8 * BINS
+MOST_REQUESTS: Final = 10_000
 RAMPS: Final = 4
 """Ramps of a workload, each with arrivals of its own: blocks that follow each other ask for other ones."""
 
@@ -48,12 +49,16 @@ def ramped(workload: Workload, rate: float, requests: int, seed: int = 0) -> Wor
     if not 0 < rate < math.inf:
         raise InputError(f"rate: expected requests per second above 0, got {rate:g}")
     known = workload.requests
-    length = min(max(requests, LEAST_REQUESTS), len(known))
-    if length < LEAST_REQUESTS:
+    if len(known) < LEAST_REQUESTS:
         raise InputError(
             f'workload "{workload.name}": expected at least {LEAST_REQUESTS} requests to raise a '
-            f"rate over, got {length}"
+            f"rate over, got {len(known)}"
         )
+    # A ramp that is shorter than its answers take would never meet a queue: requests come again.
+    length = min(max(requests, LEAST_REQUESTS), MOST_REQUESTS)
+    notes = workload.notes
+    if length > len(known):
+        notes = (*notes, f"{len(known)} requests come again within a block of {length}")
     chosen = [known[number % len(known)] for number in range(RAMPS * length)]
     bare = replace(workload, requests=tuple(chosen), arrival=RAMP, rate=rate, concurrency=None)
     chance = Random(f"ramp {seed}")
@@ -64,7 +69,7 @@ def ramped(workload: Workload, rate: float, requests: int, seed: int = 0) -> Wor
             zip(chosen, itertools.accumulate(gaps), strict=True)
         )
     )
-    return replace(bare, requests=arriving, objective=Objective(SLO_RATE))
+    return replace(bare, requests=arriving, objective=Objective(SLO_RATE), notes=notes)
 
 
 def ramp_length(workload: Workload) -> int:

@@ -54,7 +54,13 @@ GROWTH: Final = 2.0
 def racing(state: RunState) -> Race | None:
     """The race of a run; None where its engine is tuned live, restarts quickly or has no room."""
     residents = state.engine.residents()
-    if residents is None or state.restart_s < LEAST_RESTART_S or not state.chosen.candidates:
+    if residents is None or not state.chosen.candidates:
+        return None
+    if not state.restart_s:
+        state.progress.say("asking how long a start takes")
+        state.restart_s = residents.start_seconds()
+        bring_to(state, state.start)
+    if state.restart_s < LEAST_RESTART_S:
         return None
     room = residents.room(_context_tokens(state))
     state.notes.append(room.sentence)
