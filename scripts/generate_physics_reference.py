@@ -39,7 +39,7 @@ LAYERS = (
     ("Arithmetic units", "arithmetic", ("arithmetic",)),
     ("Rounding", "precision", ("precision",)),
     ("Multiprocessors and caches", "multiprocessor", ("multiprocessor.residency", "multiprocessor.latency",
-                                                      "multiprocessor.caches")),
+                                                      "multiprocessor.caches", "multiprocessor.rooflines")),
     ("Geometry of a process", "geometry", ("geometry",)),
     ("Static memory, repair and yield", "sram", ("sram.cell", "sram.array", "sram.repair")),
     ("Floorplan", "floorplan", ("floorplan",)),

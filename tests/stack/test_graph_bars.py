@@ -11,6 +11,7 @@ from assay import stack
 from assay.model.auditing.audit import audit, stats
 from assay.model.auditing.duplicates import template_of
 from assay.model.auditing.verify import verify
+from assay.model.declarations import RELATION_KINDS
 
 TARGETS = [
     "gpu.peak_flops",
@@ -46,8 +47,20 @@ CONSTRAINTS = [
 def test_graph_has_enough_distinct_relations() -> None:
     """Copies of templates do not count: instantiating one more GEMM adds no equation."""
     counts = stats(stack.registry())
-    assert counts["distinct_relations"] >= 400
+    assert counts["distinct_relations"] >= 1100
     assert counts["distinct_relations"] + counts["template_copies"] == counts["relations"]
+
+
+def test_every_kind_of_relation_is_in_use() -> None:
+    kinds = Counter(relation.kind for relation in stack.registry().relations.values())
+    assert set(kinds) == set(RELATION_KINDS)
+    assert all(count >= 5 for count in kinds.values()), kinds
+
+
+def test_graph_has_enough_variables_without_copies() -> None:
+    """A variable of a template counts once: its local name, unit and meaning up to what it is of."""
+    variables = stack.registry().variables.values()
+    assert len({(v.name.rpartition(".")[2], v.unit.text, v.symbol) for v in variables}) >= 1900
 
 
 def test_instances_of_a_template_count_once() -> None:

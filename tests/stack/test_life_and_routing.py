@@ -152,6 +152,7 @@ def test_a_step_waits_for_the_bus_and_for_storage() -> None:
     def step(share: str, store: str, bus: str = "50 GB/(s*GPU)") -> float:
         given = {
             "routing.offload.share": share, "routing.input.store_rate": store, "routing.offload.bandwidth": bus,
+            "routing.input.token_bytes": "4 byte/token",
         }  # fmt: skip
         question = read_question(TRAINING, given, chosen)
         return question.resolve("training.step_time", intervals=False).require_value()

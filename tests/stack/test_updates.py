@@ -115,7 +115,7 @@ def test_operations_of_muon_are_those_of_its_products() -> None:
     ],
 )
 def test_learning_rates_of_schedules(step: int, name: str, expected: float) -> None:
-    given = _scope(step=step, schedule__steps=1e5, schedule__peak=1.0)
+    given = _scope(step=step, schedule__steps=1e5, schedule__peak=1.0, schedule__warm_up=2000.0)
     rate = value("updates.rate", {"updates.rate": f"updates.schedule.{name}"}, **given)
     assert rate == pytest.approx(expected, rel=1e-6)
 

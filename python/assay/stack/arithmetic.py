@@ -196,6 +196,19 @@ dot_peak = scope.declare(
     reference=_THROUGHPUT,
     target=True,
 )
+pair_peak = scope.declare(
+    "dot.pair_peak, P_d2 [FLOP/(s*GPU) as TFLOP/(s*GPU)]: rate of products of two 16-bit by two 8-bit numbers on the "
+    "vector lanes",
+    equals=dot_peak / 2,
+    reference=_THROUGHPUT,
+    target=True,
+)
+gpu_tensor_cores = scope.declare(
+    "tensor_cores.gpu, N_TC [1/GPU]: tensor cores of a GPU",
+    equals=gpu_rates.multiprocessors * tensor_cores,
+    reference=_H100,
+    target=True,
+)
 # Figures of merit.
 efficiency = scope.declare(
     "efficiency.flops, e_F [FLOP/J]: operations by energy of dense 16-bit GEMMs under the power limit",

@@ -8,7 +8,7 @@ largest field of a scanner.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, by_definition, cited, number
+from assay.model import POSITIVE, Scope, by_definition, cited, floor, number
 from assay.stack import hbm
 from assay.stack.gpu import rates as gpu_rates
 from assay.stack.manufacturing import wafers
@@ -146,3 +146,21 @@ logic_share = scope.declare(
     target=True,
 )
 scope.equation(wafers.die_area, die_area, name="area", meaning="the sum of its parts", reference=_PARTS)
+budget = scope.declare(
+    "budget, A_b [m^2 as mm^2]: area that a compute die may take; unless given, the reticle limit",
+    equals=wafers.reticle_area,
+    reference=_PARTS,
+)
+tile_area = scope.declare(
+    "tile.area, a_t [m^2 as mm^2]: area of a multiprocessor with its share of the network, in this process",
+    equals=(core_area + network_area_by_core) / shrink,
+    bounds=POSITIVE,
+    reference=_SCALED,
+    target=True,
+)
+fitting = scope.declare(
+    "fitting, N_fit [1/GPU]: multiprocessors that can be sold of what fits that area beside caches, memory and links",
+    equals=floor((budget - cache_area - memory_area - links_area - other_area) / tile_area / (1 + spare)) * dies / _GPU,
+    reference=_PARTS,
+    target=True,
+)

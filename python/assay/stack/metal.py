@@ -40,6 +40,15 @@ def _datum(heading: str, bounds: tuple[float | str | None, float | str | None] =
     return scope.declare(heading, bounds=bounds, reference=_SURFACE, boundary="primitive")
 
 
+# The layer.
+multiple = _datum("layer.multiple, k_p: pitch of a layer of metal over the smallest", (1, None))
+scope.equation(
+    wires.pitch,
+    multiple * geometry.metal_pitch,
+    name="pitch_of_layer",
+    meaning="wires of upper layers are a multiple of the smallest pitch apart",
+    reference=cited(works.CMOS_VLSI, "sec. 6.1, layers of metal by pitch"),
+)
 # Scattering.
 free_path = scope.declare(
     "free_path, l_e [m as nm]: mean free path of electrons; unless given, 39 nm, of copper",

@@ -150,10 +150,9 @@ host_memory = scope.declare(
 )
 # Storage.
 token_bytes = scope.declare(
-    "input.token_bytes, b_t [byte/token]: bytes of a training token in storage; unless given, 4",
-    equals=number("4 byte/token"),
-    reference=_INPUT,
-)
+    "input.token_bytes, b_t [byte/token]: bytes of a training token in storage", bounds=POSITIVE, reference=_INPUT,
+    boundary="scenario",
+)  # fmt: skip
 input_rate = scope.declare(
     "input.rate, B_i [byte/s as MB/s]: bytes that a run reads from storage, by time",
     equals=training_run.tokens_per_second * token_bytes,

@@ -43,6 +43,44 @@ overhead = scope.declare(
     reference=_SEQUENCING,
     boundary="primitive",
 )
+setup = scope.declare(
+    "register.setup, t_su [s as ps]: time before an edge for which data must be steady", reference=_SEQUENCING,
+    boundary="primitive",
+)  # fmt: skip
+propagation = scope.declare(
+    "register.propagation, t_pcq [s as ps]: time after an edge at which a register's output is steady",
+    reference=_SEQUENCING,
+    boundary="primitive",
+)
+hold = scope.declare(
+    "register.hold, t_hd [s as ps]: time after an edge for which data must stay", reference=_SEQUENCING,
+    boundary="primitive",
+)  # fmt: skip
+contamination = scope.declare(
+    "register.contamination, t_ccq [s as ps]: time after an edge at which a register's output may change; unless "
+    "given, half of when it is steady",
+    equals=propagation / 2,
+    reference=_SEQUENCING,
+)
+skew = scope.declare(
+    "clock.skew, t_sk [s as ps]: difference of edges at two registers, with jitter", reference=_SEQUENCING,
+    boundary="primitive",
+)  # fmt: skip
+scope.equation(
+    overhead,
+    setup + propagation + skew,
+    name="overhead_of_registers",
+    meaning="setup, propagation and skew",
+    reference=_SEQUENCING,
+)
+race_margin = scope.declare(
+    "register.race_margin, t_rm [s as ps]: how much later than a register needs its data may change, with nothing "
+    "between two registers",
+    equals=contamination - hold - skew,
+    bounds=(None, None),
+    reference=cited(works.CMOS_VLSI, "sec. 10.2, sequencing static circuits: min-delay constraint"),
+    target=True,
+)
 path_mean = scope.declare(
     "path.mean, t_p [s as ps]: mean delay of a critical path at this supply voltage",
     equals=depth * fanout_delay / transistor.speed,

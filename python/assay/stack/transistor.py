@@ -50,6 +50,12 @@ oxide_capacitance = scope.declare(
     equals=permittivity * physics.vacuum_permittivity / thickness,
     reference=_CAPACITANCE,
 )
+equivalent_thickness = scope.declare(
+    "oxide.equivalent_thickness, EOT [m as nm]: thickness of silicon dioxide with the same capacitance",
+    equals=thickness * 3.9 / permittivity,
+    reference=_CAPACITANCE,
+    target=True,
+)
 width = scope.declare(
     "width, W [m as nm]: width of the channel, along the fins or sheets of a gate", bounds=POSITIVE,
     reference=_CAPACITANCE, boundary="primitive",

@@ -126,9 +126,11 @@ def _further_targets(question: Question, resolver: Resolver, target: str) -> dic
     for name in question.registry.targets:
         labels.setdefault(name, question.registry.variables[name].meaning)
     labels.pop(target, None)
-    # `scenario_report` lists targets that fail by themselves.
+    # `scenario_report` lists targets that fail by themselves; what nothing of the scenario enters says nothing of it.
+    given = question.given.keys()
     return {
         name: labels[name]
         for name in resolvable(resolver, labels)
-        if name in own or resolver.value(name) is not None
+        if name in own
+        or (resolver.value(name) is not None and not given.isdisjoint(resolver.cone(name)))
     }

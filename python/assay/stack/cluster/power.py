@@ -97,3 +97,27 @@ rack_peak_flops = scope.declare(
     reference=by_definition("sum over the GPUs of a rack"),
     library=True,
 )
+node_peak_flops = scope.declare(
+    "node.peak_flops, P_n [FLOP/(s*node) as PFLOP/(s*node)]: peak rate of a node",
+    equals=node_gpus * gpu_rates.peak_flops,
+    reference=by_definition("sum over the GPUs of a node"),
+    target=True,
+)
+node_memory = scope.declare(
+    "node.gpu_memory, C_n [byte/node as GB/node]: memory of a node's GPUs",
+    equals=node_gpus * gpu_rates.memory_capacity,
+    reference=by_definition("sum over the GPUs of a node"),
+    target=True,
+)
+site_peak_flops = scope.declare(
+    "site.peak_flops, P_site [FLOP/s as PFLOP/s]: peak rate of the site",
+    equals=nodes * node_peak_flops,
+    reference=by_definition("sum over nodes"),
+    target=True,
+)
+rack_power = scope.declare(
+    "rack.power, P_rack [W as kW]: power of a rack",
+    equals=rack_nodes * node_power,
+    reference=by_definition("sum over the nodes of a rack"),
+    target=True,
+)

@@ -20,6 +20,8 @@ _HOT = cited(_JEDEC, "temperature compensated refresh: twice as often above 85 d
 _BUS = cited(
     "Jacob, Ng and Wang 2008, Memory Systems: Cache, DRAM, Disk", "ch. 11, read-write turnaround and data bus use"
 )
+_CHECKED = cited(_JEDEC, "on-die error correction and ECC bits")
+_COMPRESSION = cited("NVIDIA A100 Tensor Core GPU Architecture, whitepaper 2020", "compute data compression")
 _IDD = cited("Micron TN-40-07, Calculating Memory Power for DDR4 SDRAM", "power of read bursts from IDD4R and IDD3N")
 
 temperature = scope.declare(
@@ -216,4 +218,27 @@ scope.approximation(
     valid=efficiency > 0,
     meaning="what memory delivers to reads of the KV cache",
     reference=_BUS,
+)
+# What of the capacity holds data.
+check_share = scope.declare(
+    "capacity.check_share, s_ecc [1 as %]: check bits over all bits of memory; unless given, none: HBM has its own",
+    equals=0,
+    bounds=(0, 1),
+    reference=_CHECKED,
+)
+usable = scope.declare(
+    "capacity.usable, C_u [byte/GPU as GB/GPU]: capacity of a GPU's memory that holds data",
+    equals=hbm.stacks * hbm.stack_capacity * (1 - check_share),
+    reference=_CHECKED,
+    target=True,
+)
+compression = scope.declare(
+    "capacity.compression, k_z: bytes of data over the bytes that they are stored in; unless given, 1", equals=1,
+    bounds=POSITIVE, reference=_COMPRESSION,
+)  # fmt: skip
+effective = scope.declare(
+    "capacity.effective, C_e [byte/GPU as GB/GPU]: bytes of data that a GPU's memory holds",
+    equals=usable * compression,
+    reference=_COMPRESSION,
+    target=True,
 )

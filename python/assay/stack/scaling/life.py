@@ -22,9 +22,8 @@ _SHARES = by_definition("parts of the loss above what cannot be avoided")
 
 # Text that is read again.
 unique = scope.declare(
-    "repeated.unique, U: tokens of text that differ; unless given, all of the run's", equals=tokens, bounds=POSITIVE,
-    reference=_REPEATED,
-)  # fmt: skip
+    "repeated.unique, U: tokens of text that differ", bounds=POSITIVE, reference=_REPEATED, boundary="scenario"
+)
 worth = scope.declare(
     "repeated.worth, R_s: readings after the first at which 1 - 1/e of what they can teach is learned; unless given, "
     "15.4",

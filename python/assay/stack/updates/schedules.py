@@ -26,9 +26,8 @@ last = scope.declare(
     reference=_COSINE,
 )  # fmt: skip
 warm_up = scope.declare(
-    "schedule.warm_up, t_w: steps of the warm-up; unless given, 2,000", equals=2000, bounds=POSITIVE,
-    reference=_WARM_UP,
-)  # fmt: skip
+    "schedule.warm_up, t_w: steps of the warm-up", bounds=POSITIVE, reference=_WARM_UP, boundary="scenario"
+)
 steps = scope.declare(
     "schedule.steps, t_n: steps of the schedule; unless given, those of the run",
     equals=training_run.steps,
