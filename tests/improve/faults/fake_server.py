@@ -4,7 +4,8 @@
 configuration to FOLDER/configuration.json when it serves. FOLDER/faults.json makes it misbehave:
 `{"threads": {"4": "crash"}}` is what happens in a server that was started with four threads.
 Faults: crash (at start), oom (at start, says so), hang-start, slow-start, crash-later, hang-later,
-wrong (answers other tokens), lies (states one thread, whatever it has).
+wrong (answers other tokens), lies (states one thread, whatever it has). While FOLDER/slow exists,
+more than one thread is slower than one.
 """
 
 import argparse
@@ -26,6 +27,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     settings: dict[str, Any]
     fault: str
+    state: Path
     answered = 0
 
     def log_message(self, *_: object) -> None:
@@ -55,6 +57,8 @@ class Handler(BaseHTTPRequestHandler):
         first = 3 if self.fault == "wrong" else 0
         tokens = [f" {WORDS[(first + place) % len(WORDS)]}" for place in range(count)]
         delay = 0.004 / int(self.settings["threads"])
+        if self.settings["threads"] > 1 and (self.state / "slow").exists():
+            delay = 0.02
         prompt = str(body.get("prompt", ""))
         usage = {
             "prompt_tokens": len(prompt.split()),
@@ -135,7 +139,7 @@ def main() -> None:
         time.sleep(3600)
     if fault == "slow-start":
         time.sleep(SLOW_START_S)
-    Handler.settings, Handler.fault = settings, fault
+    Handler.settings, Handler.fault, Handler.state = settings, fault, options.state
     ThreadingHTTPServer.allow_reuse_address = True
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     path = options.state / "configuration.json"

@@ -82,6 +82,8 @@ def workload(slo: ServiceLevel | None = None) -> Workload:
     return Workload("fake", "a few", requests, concurrency=2, slo=slo or ServiceLevel())
 
 
-def promote(options: FleetOptions, slo: ServiceLevel | None = None) -> FleetOutcome:
+def promote(
+    options: FleetOptions, slo: ServiceLevel | None = None, progress: Silent | None = None
+) -> FleetOutcome:
     """Run a promotion in this process."""
-    return promote_fleet(options, workload(slo), Silent())
+    return promote_fleet(options, workload(slo), progress or Silent())

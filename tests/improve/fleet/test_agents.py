@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from injection import run_command, servers_of
 
 from assay.errors import InputError
 from assay.improve.engines import process
+from assay.improve.fleet.settings import PromotionSettings
 from assay.improve.journal import journal, run_folder
 from assay.improve.journal.run_folder import RunFolder
+from assay.improve.loop.progress import Silent
 from assay.load.workloads.workload import ServiceLevel
 from assay.report.verify import verify
 from assay.runs.fleet import FleetOptions, changes_of
@@ -63,6 +66,7 @@ def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
         assert fleet.settings() == [START] * 4
 
 
+@pytest.mark.slow
 def test_a_change_that_does_nothing_is_undone(tmp_path: Path) -> None:
     with servers(tmp_path, 2) as fleet:
         outcome = promote(fleet.options(changes=("batch=16",), budget_s=8.0))
@@ -156,6 +160,7 @@ def test_bad_options(tmp_path: Path) -> None:
         assert "threads: expected another value than that of now, got 1" in outcome.problem.message
 
 
+@pytest.mark.slow
 def test_a_faster_change_that_answers_otherwise_goes_back(tmp_path: Path) -> None:
     with servers(tmp_path, 2) as fleet:
         for port in fleet.ports:
@@ -179,3 +184,29 @@ def test_what_a_run_kept_is_promoted(tmp_path: Path) -> None:
             changes_of(options)
         writing.append("finished", verdict="improved")
     assert changes_of(options) == {"threads": 2}
+
+
+def test_a_kept_change_that_turns_bad_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = partial(PromotionSettings, alpha=0.3, baseline_rounds=2)
+    monkeypatch.setattr("assay.runs.fleet.PromotionSettings", quick)
+    with servers(tmp_path, 2) as fleet:
+
+        class Slowing(Silent):
+            """Slows the change down when the watch begins."""
+
+            def phase(self, title: str, seconds: float) -> None:
+                if title == "watch":
+                    assert fleet.settings() == [CHANGED] * 2
+                    for port in fleet.ports:
+                        (tmp_path / str(port) / "slow").touch()
+
+        options = fleet.options(watch=True, watch_s=100.0, max_out=2)
+        outcome = promote(options, progress=Slowing())
+        assert outcome.verdict == "regressed", outcome.reason
+        assert "to the start by window" in outcome.reason
+        assert outcome.problem is not None
+        assert outcome.problem.exit_code == 5
+        assert fleet.settings() == [START] * 2
+        assert {end.state for end in outcome.replicas.values()} == {"as at the start"}
