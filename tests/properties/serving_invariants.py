@@ -33,7 +33,7 @@ def lone(draw: Draw, answers: Answers) -> Violation | None:
     short, long = answers.value(alone, FIRST), answers.value(longer, FIRST)
     # A lone decoding step reads a longer context at most.
     slower = answers.value(longer, STEP) / answers.value(alone, STEP)
-    if not long > short * max(slower, 1.0) * 1.05:
+    if not long > short * max(slower, 1.0) * (1 + SLACK):
         return None
     return Violation(f"{FIRST} of one request: {short:.6g}, {long:.6g}", FIRST, (alone, longer))
 
