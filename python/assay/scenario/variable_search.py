@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.62,
-    precision=4.62,
-    name=4.62,
-    kind=1.4,
-    target=1.5,
-    training=-1.84,
-    device=3.16,
-    depth=-0.51,
+    coverage=8.79,
+    precision=5.87,
+    name=4.95,
+    kind=1.43,
+    target=1.39,
+    training=-1.85,
+    device=3.32,
+    depth=-0.56,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 
