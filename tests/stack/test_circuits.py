@@ -10,6 +10,7 @@ from scipy import constants
 from scipy.integrate import solve_ivp
 
 from assay import stack
+from assay.catalog import entries
 from assay.scenario.question import read_question
 
 TRAINING = "llama3_8b_8_h100_training"
@@ -300,3 +301,41 @@ def test_joints_crack_by_coffin_and_manson() -> None:
     assert value("stacking.fatigue.cycles", given) == pytest.approx(
         0.5 * (0.02 / 0.65) ** (-1 / 0.442)
     )
+
+
+# CACTI 7, parameter.cc: r = a rho / ((t - b)(w - 2 b)), c = eps_0 (2 M k_h t / s + 2 k_v w / h) + fringe, t = AR w.
+CACTI_WIRES = {
+    22: (88, 3, 2.104, 150, 1.05), 32: (128, 3, 2.214, 210, 1.0), 45: (180, 4, 2.46, 315, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("node", CACTI_WIRES)
+def test_wires_of_the_catalog_by_the_formulas_of_cacti(node: int) -> None:
+    pitch, barrier, side, height, scatter = CACTI_WIRES[node]
+    given = entries.read("wires", f"cacti_{node}nm").given
+    width = pitch / 2 * 1e-9
+    thick = 2 * width
+    expected = scatter * 2.2e-8 / ((thick - barrier * 1e-9) * (width - 2 * barrier * 1e-9))
+    assert value("wires.resistance", given) == pytest.approx(expected, rel=1e-6)
+    plates = (
+        constants.epsilon_0 * (2 * 1.5 * side * 2 + 2 * 3.9 * width / (height * 1e-9)) + 1.15e-10
+    )
+    assert value("wires.capacitance", given) == pytest.approx(plates, rel=1e-6)
+
+
+def test_devices_of_the_catalog_by_the_table_of_cacti() -> None:
+    """22 nm: 3.63e-14 F/um2; 146 squares of the node for a cell of static memory."""
+    given = entries.read("cells", "cacti_22nm").given
+    assert value("transistor.oxide.capacitance", given) == pytest.approx(0.0363, rel=1e-4)
+    assert given["floorplan.cache.bit_cell"] == pytest.approx(146 * 22e-9**2, rel=1e-4)
+    assert value("sram.read.disturbance", given) < value("sram.trip", given)
+
+
+def test_holes_of_the_catalog_fit_a_stack() -> None:
+    """HBM3: 1,024 data pins and as many for power in holes 40 um apart: 3 of 110 mm2."""
+    given = {
+        **entries.read("vias", "cacti_coarse").given, "hbm.channels_per_stack": 16.0, "hbm.pins_per_channel": 64.0,
+        "hbm.stack_area": 110e-6,
+    }  # fmt: skip
+    assert value("stacking.via.area", given) * 1e6 == pytest.approx(2048 * 0.0016)
+    assert value("stacking.via.share", given) == pytest.approx(2048 * 0.0016 / 110)
