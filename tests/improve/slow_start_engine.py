@@ -44,7 +44,7 @@ class SlowStartEngine(PlantedEngine):
         super().__post_init__()
         self._settings = dict(AT_START)
         self._luck = random.Random(f"starts {self.seed}")
-        self._factor = 1.0
+        self._factor = self._new()
         self.shared = False
         self.measured_alone: list[Mapping[str, Setting]] = []
 

@@ -83,8 +83,10 @@ def load(limit_ms: float = 400.0) -> Workload:
     return replace(planned, requests=requests, slo=ServiceLevel(ttft_ms=limit_ms))
 
 
-def test_the_ramp_lies_around_what_the_server_keeps() -> None:
-    ramp = maximizing_rate(QueueEngine(noise=0.0), load(), 600.0)
+@pytest.mark.parametrize("first", [None, 3.0, 5.5, 8.0, 12.0, 40.0])
+def test_the_ramp_lies_around_what_the_server_keeps(first: float | None) -> None:
+    asked = replace(load(), rate=first) if first else load()
+    ramp = maximizing_rate(QueueEngine(noise=0.0), asked, 600.0)
     assert ramp.rate is not None
     assert ramp.rate / 2 < 10.0 < 2 * ramp.rate
     assert ramp.objective.metric == "slo_rate"

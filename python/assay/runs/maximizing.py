@@ -16,8 +16,10 @@ MAXIMIZED: Final = ("rate",)
 RAMP_SHARE: Final = 0.025
 """Length of a ramp as a part of the budget."""
 LEAST_RAMP_S: Final = 5.0
+EDGE: Final = 1.05
+"""A rate that is kept within this of an end of a ramp may lie beyond it."""
 INSIDE: Final = 1.25
-"""Room that must be left between the rate that is kept and both ends of a ramp."""
+"""The middle of the ramps of a run over the rate that is kept at its start: room for gains."""
 MOST_PILOTS: Final = 8
 MOST_RATE: Final = 2000.0
 """Requests a second that a load client of one process cannot send."""
@@ -53,7 +55,7 @@ def maximizing_rate(
                 f"{workload.name}: expected answers to a ramp of {ramp_length(ramp)} requests, got "
                 f"{measured.errors} errors"
             )
-        if rate / SPAN * INSIDE <= kept <= rate * SPAN / INSIDE:
+        if rate / SPAN * EDGE < kept < rate * SPAN / EDGE:
             return _around(workload, kept, seconds, seed)
         rate = kept / SPAN if kept < rate else kept * SPAN / INSIDE
         if rate > MOST_RATE:

@@ -109,3 +109,10 @@ def test_settings_that_change_by_themselves_are_invalid() -> None:
     )
     assert result.verdict == "invalid"
     assert "threads should be 1" in result.reason
+
+
+def test_blocks_that_were_all_disturbed_still_say_how_long_one_takes() -> None:
+    engine = PlantedEngine(disturb=lambda window: "a neighbor")
+    result, floor = measure_noise(engine, planted_workload(), SETTINGS, clock=engine.clock)
+    assert result.verdict == "invalid"
+    assert floor.settings(SETTINGS).block_s > 0.0

@@ -131,6 +131,19 @@ def test_a_server_that_does_not_start_is_refused_once(tmp_path: Path) -> None:
     assert len(failed) == 1
 
 
+def test_nothing_to_gain_says_what_starts_hide(tmp_path: Path) -> None:
+    engine = slow(effect=effect({"a": 0.9, "b": 0.95}), start_noise=0.01, seed=2)
+    outcome = run(engine, tmp_path, names="abc")
+    assert outcome.verdict == "nothing to gain", outcome.notes
+    assert "cannot be told from what differs between starts" in outcome.notes[0]
+
+
+def test_what_was_not_tried_is_offered(tmp_path: Path) -> None:
+    engine = slow(effect=effect({}), servers=2)
+    outcome = run(engine, tmp_path)
+    assert any(f"assay run --resume {outcome.run.name}" in note for note in outcome.notes)
+
+
 def test_wrong_answers_are_refused_for_good(tmp_path: Path) -> None:
     engine = slow(
         effect=effect({"a": 1.4, "c": 1.12}),

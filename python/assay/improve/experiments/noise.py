@@ -220,7 +220,9 @@ def floor_of(
     order = math.fsum(later) / len(later) if later else 0.0
     spread = _deviation(later)
     error = spread / math.sqrt(len(later)) if later else math.inf
-    seconds = math.fsum(block.seconds for block in counted) / len(counted) if counted else 0.0
+    # Where all were disturbed, they took their time all the same.
+    timed = counted or list(blocks)
+    seconds = math.fsum(block.seconds for block in timed) / len(timed) if timed else 0.0
     matters = abs(order) > ORDER_Z * error and abs(order) > spread
     return NoiseFloor(
         pairs=len(pairs),

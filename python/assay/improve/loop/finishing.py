@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -55,6 +56,9 @@ def run_verdict(
     if not open_ones:
         count = len(others)
         tried = "no lever applies" if not count else f"none of {count} trials gains {threshold:.0%}"
+        hidden = max((math.expm1(other.design.start_half) for other in others), default=0.0)
+        if hidden > threshold:
+            tried += f"; less than {hidden:.1%} cannot be told from what differs between starts"
         return "nothing to gain", tried
     most = max(open_ones, key=lambda result: result.ratio.hi if result.ratio is not None else 0.0)
     assert most.ratio is not None
@@ -68,7 +72,8 @@ def leaves_room(result: ExperimentResult, threshold: float) -> bool:
     """Whether a trial that was not kept may still gain more than the threshold."""
     if result.verdict != "undecided" or result.ratio is None or result.futile:
         return False
-    return result.ratio.hi > 1.0 + threshold
+    # More pairs do not tell a gain from what differs between starts; the verdict says how much that is.
+    return result.ratio.hi > (1.0 + threshold) * math.exp(result.design.start_half)
 
 
 def split(

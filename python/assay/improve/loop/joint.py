@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from assay.improve.levers.applicability import domain
 from assay.improve.levers.lever import Candidate, joined
@@ -11,6 +12,9 @@ from assay.improve.loop.state import RunState, Trial
 from assay.improve.loop.trials import product
 from assay.improve.policy.search import Search
 from assay.load.workloads.measurement import Setting
+
+SEARCHED: Final = "joint search over the trials so far"
+"""Why a candidate of the search is tried."""
 
 
 class JointSearch:
@@ -79,7 +83,7 @@ class JointSearch:
             for candidate in self._candidates
             if any(changes.get(knob) == value for knob, value in candidate.changes.items())
         ] or self._candidates
-        return replace(joined(owners, changes), predicted_by="joint search over the trials so far")
+        return replace(joined(owners, changes), predicted_by=SEARCHED)
 
     def _is_known(self, knob: str, value: Setting) -> bool:
         return value in self._space.get(knob, ())

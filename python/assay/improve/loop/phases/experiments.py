@@ -166,8 +166,12 @@ def out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
     """Say what was not tried."""
     state.untried = more + 1
     state.skipped.append((candidate.name, "not tried: the budget ended before its turn"))
-    if more:
-        state.notes.append(f"{more} more candidates were not tried: the budget ended")
+    others = f" and {more} more candidates" if more else ""
+    verb = "were" if more else "was"
+    state.notes.append(
+        f"{candidate.name}{others} {verb} not tried: the budget ended; assay run --resume "
+        f"{state.folder.id} goes on with what is left"
+    )
 
 
 def is_over(state: RunState, trials: int) -> bool:

@@ -20,7 +20,7 @@ from assay.improve.levers.lever import Candidate, joined
 from assay.improve.loop import start_noise
 from assay.improve.loop.allotment import Allotment
 from assay.improve.loop.finishing import leaves_room
-from assay.improve.loop.joint import JointSearch
+from assay.improve.loop.joint import SEARCHED, JointSearch
 from assay.improve.loop.phases.experiments import is_over, noise_floor, out_of_time, pointless
 from assay.improve.loop.phases.soak import REPORT_S, confirmation_s
 from assay.improve.loop.state import RunState, Trial
@@ -127,7 +127,11 @@ class Race:
             if self._left(wave) < self.start_s + len(wave) * self._first_s():
                 # Fewer, where they fit.
                 fitting = int((self._left(wave) - self.start_s) / self._first_s())
-                pending[:0] = wave[max(fitting, 0) :]
+                pending[:0] = [
+                    candidate
+                    for candidate in wave[max(fitting, 0) :]
+                    if candidate.predicted_by != SEARCHED
+                ]
                 wave = wave[: max(fitting, 0)]
                 if not wave:
                     break
