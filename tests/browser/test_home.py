@@ -126,3 +126,35 @@ def test_home_paints_within_a_second(open_page: Callable[..., Any]) -> None:
         )
     print(f"first contentful paint after {', '.join(f'{one:.0f}' for one in times)} ms")
     assert min(times) <= 1000
+
+
+def test_a_verdict_is_said_with_what_was_assumed(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page("#/")
+    page.get_by_label("Your question").fill("70b on 4x a100 40gb 32k ctx?")
+    page.get_by_role("button", name="Ask").click()
+    page.locator(".answer-text").wait_for(timeout=60_000)
+    assert page.locator(".answer-text").inner_text().startswith("no: llama-3.1-70b does not fit")
+    # The figure behind a verdict is not what was asked for.
+    assert page.locator(".answered .figure-value").count() == 0
+    assumed = page.locator(".conditions").inner_text()
+    assert '"70b" is llama-3.1-70b' in assumed
+    assert "the fewest GPUs that hold the model" not in assumed
+    check_accessibility(page)
+
+
+def test_alternatives_are_listed_with_a_command_each(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/?q=H100%20or%20H200%20for%20llama%208b")
+    page.locator(".alternatives").wait_for(timeout=60_000)
+    assert page.locator(".alternatives dt").all_inner_texts() == ["h200_sxm", "h100_sxm"]
+    commands = page.locator(".answered .command").all_inner_texts()
+    assert len(commands) == 2
+    assert all("assay resolve serving.throughput" in text for text in commands)
+
+
+def test_a_refusal_says_why_and_what_comes_nearest(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/?q=throughput%20of%20llama%2070b%20on%20one%20H100")
+    page.locator(".answer-text").wait_for(timeout=60_000)
+    assert "does not fit on 1 x h100_sxm" in page.locator(".answer-text").inner_text()
+    assert "assay resolve serving.throughput" in page.locator(".answered .command").inner_text()

@@ -34,6 +34,14 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
         reading = reading.with_values({"budget": None, "gpu_price": reading.get("budget")})
     if "model" in intent.slots and "node" not in intent.slots and intent.name != "cost":
         reading = with_node_as_gpus(reading)
+    if intent.name == "users" and "speed" in reading.slots and "tpot_limit" not in reading.slots:
+        speed = float(reading.get("speed"))
+        said = (*reading.said, f"{speed:g} tokens/s for each user")
+        reading = reading.with_values({"speed": None, "tpot_limit": 1 / speed})
+        reading = replace(reading, said=said)
+    if intent.name == "rent" and "budget" in reading.slots:
+        # So many GPU-hours at a price: of an hour.
+        reading = reading.with_values({"budget": None, "rent": reading.get("budget")})
     size, accelerator = reading.get("memory"), reading.get("accelerator")
     if size is not None and accelerator is not None and _has_memory(accelerator, size):
         # A 24 GB RTX 4090: the accelerator's own memory says nothing more.

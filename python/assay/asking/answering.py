@@ -10,17 +10,16 @@ from typing import Any, Final
 from assay.answers import Answer
 from assay.asking import variables
 from assay.asking.adapting import adapted, with_sized_gpus
-from assay.asking.cases import DEFAULTS, place_entries
 from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
 from assay.asking.comparing import alternatives, best_accelerator, compare, what_if
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, has_cue
 from assay.asking.names import near, title
+from assay.asking.nearest import filled
 from assay.asking.outcome import Outcome
 from assay.asking.reading import FILLER, Mention, Reading, read
 from assay.asking.recognizing import is_change, recognized, workload_of
 from assay.asking.text import LONGEST, MASKS
-from assay.asking.training import tokens_text
 from assay.asking.units import in_asked_unit
 from assay.asking.unused import unused
 from assay.catalog import constants, entries
@@ -145,7 +144,7 @@ def ask(question: str) -> AskAnswer:
     if intent.answer is None:
         reason, _, command = intent.nearest.partition(": ")
         return _refused(
-            reading, intent, [], InputError(reason, _filled(command, reading, workload)), workload
+            reading, intent, [], InputError(reason, filled(command, reading, workload)), workload
         )
     reading = adapted(reading, intent)
     if intent.name == "break-even":
@@ -241,14 +240,14 @@ def _nearest_intent(reading: Reading) -> str:
     workload = workload_of(reading)
     for intent in INTENTS:
         if intent.workload in ("", workload) and intent.answer and has_cue(intent, reading.rest):
-            return _filled(intent.nearest, reading, workload)
+            return filled(intent.nearest, reading, workload)
     return ""
 
 
 def _refused(
     reading: Reading, intent: Intent, unused: Sequence[str], error: AssayError | None, workload: str
 ) -> AskAnswer:
-    nearest = _filled(intent.nearest.rpartition(": ")[2], reading, workload)
+    nearest = filled(intent.nearest.rpartition(": ")[2], reading, workload)
     if error is None:
         problem: AssayError = _not_understood(reading, unused, nearest)
     else:
@@ -275,27 +274,4 @@ def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> Inp
     what = ", ".join(f'"{word}"' for word in dict.fromkeys(shown)) or "the question"
     return InputError(
         f"not understood: {what}", f"{close + '; ' if close else ''}nearest: {nearest}"
-    )
-
-
-def _filled(template: str, reading: Reading, workload: str) -> str:
-    """The nearest command with what was understood."""
-    defaults = DEFAULTS[workload]
-    groups = (
-        ("model", "models"),
-        ("accelerator", "accelerators"),
-        ("site", "sites"),
-        ("engine", "engines"),
-    )
-    paths = [
-        f"{group}/{reading.get(slot)}" for slot, group in groups if reading.get(slot) is not None
-    ]
-    paths += place_entries(reading.get("place"))
-    return template.format(
-        entries="".join(f" --with {path}" for path in paths),
-        model=reading.get("model", defaults["model"]),
-        accelerator=reading.get("accelerator", defaults["accelerator"]),
-        tokens=tokens_text(reading.get("tokens", 1e12)),
-        place=reading.get("place", "us_virginia"),
-        rate=f"{reading.get('rate', 10):g}",
     )

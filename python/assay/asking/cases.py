@@ -165,6 +165,12 @@ def unsaid_lengths(reading: Reading) -> tuple[str, ...]:
     return ("1,024 tokens in",) if "output" in reading.slots else ("1,024 tokens in, 256 out",)
 
 
+def unsaid_limits(reading: Reading) -> tuple[str, ...]:
+    """The limits of latency that the scenario has and the question does not say."""
+    first = () if "ttft_limit" in reading.slots else ("TTFT within 1 s",)
+    return (*first, *(() if "tpot_limit" in reading.slots else ("TPOT within 50 ms",)))
+
+
 def unsaid_workload(reading: Reading) -> tuple[str, ...]:
     """Lengths and requests that the scenario has and the question does not say."""
     requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
@@ -304,7 +310,7 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
             )
         return laid_out(case, (int(tensor), 1))
     if gpus is not None:
-        layout = layout_of(gpus)
+        layout = layout_of(case, gpus)
         case = laid_out(case, layout)
         return case if gpus == 1 else replace(case, assumed=(*case.assumed, _one_instance(layout)))
     if not fits:
@@ -322,16 +328,17 @@ def _one_instance(layout: tuple[int, int]) -> str:
     return f"one instance over all of them: {count(tensor, 'tensor rank')}{stages}"
 
 
-def layout_of(gpus: int) -> tuple[int, int]:
-    """Tensor ranks within a node, and pipeline stages over nodes."""
-    if gpus <= GPUS_OF_A_NODE:
-        return gpus, 1
-    if gpus % GPUS_OF_A_NODE:
-        raise InputError(
-            f"{gpus} GPUs of one instance: expected up to {GPUS_OF_A_NODE}, or whole nodes of them",
-            "assay predict --tensor N --pipeline N takes any layout",
-        )
-    return GPUS_OF_A_NODE, gpus // GPUS_OF_A_NODE
+def layout_of(case: Case, gpus: int) -> tuple[int, int]:
+    """Tensor ranks within a node that split the heads, and pipeline stages over the rest of the GPUs."""
+    heads, depth = (round(v or 1) for v in case.values("architecture.heads", "architecture.layers"))
+    for tensor in range(min(gpus, GPUS_OF_A_NODE), 0, -1):
+        if gpus % tensor == 0 and heads % tensor == 0 and gpus // tensor <= depth:
+            return tensor, gpus // tensor
+    raise InputError(
+        f"{gpus:,} GPUs: one instance of {heads} query heads and {depth} layers cannot be split over "
+        "all of them",
+        "ask for the GPUs of one instance: up to 8, or some nodes of 8",
+    )
 
 
 def widest(case: Case, gpus: int) -> Case:
@@ -352,7 +359,7 @@ def widest(case: Case, gpus: int) -> Case:
         if is_held(memory(laid := laid_out(case, layout))):
             whole = layout[0] * layout[1] == gpus > 1
             return replace(laid, assumed=(*laid.assumed, _one_instance(layout))) if whole else laid
-    return laid_out(case, tried[0] if tried else layout_of(gpus))
+    return laid_out(case, tried[0] if tried else layout_of(case, gpus))
 
 
 def laid_out(case: Case, layout: tuple[int, int]) -> Case:

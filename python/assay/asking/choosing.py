@@ -30,7 +30,7 @@ _CHOSEN: Final = {
 _ACCELERATOR: Final = re.compile(
     r"(?:what|which) (?:\w+ )?(?:gpu|card|accelerator)s?\b"
     r"|(?:fastest|cheapest|best|most (?:affordable|economical|cost[ -]?effective|efficient)|best value"
-    r"|lowest[ -]cost) (?:gpu|card|accelerator)s?\b"
+    r"|lowest[ -]cost) (?:(?:gpu|card|accelerator|chip)s?|way|option|hardware)\b"
 )
 _BEST_OF: Final = (
     "cost", "throughput", "ttft", "tpot", "latency", "efficiency", "energy", "capacity",
@@ -45,10 +45,19 @@ _SUPERLATIVE: Final = re.compile(
 _COMPARATIVE: Final = re.compile(
     r"\b(?:fast|slow|cheap|quick|dear|bigg|larg|small|clean|green)er\b|\bbetter\b|\bworse\b"
 )
-_WITH_EXTREMES: Final = ("rent", "capacity", "users", "fewest", "longest-context")
+_WITH_EXTREMES: Final = (
+    "rent",
+    "capacity",
+    "throughput",
+    "board-power",
+    "users",
+    "fewest",
+    "longest-context",
+)
 """Intents that are about the least or the most of something by themselves."""
 _PRAISE: Final = re.compile(
-    r"\b(?:more|most|better|best|higher|highest)[ -]+(?:cost[ -]?)?(?:effective|efficien(?:t|cy)|economical|affordable"
+    r"\b(?:more|most|better|best|higher|highest)[ -]+(?:(?:cost|energy|power|carbon|water|memory)[ -]?)?"
+    r"(?:effective|efficien(?:t|cy)|economical|affordable"
     r"|value|tokens? per (?:dollar|watt|joule))"
 )
 _WORSE_IF_LESS: Final = re.compile(
@@ -96,7 +105,9 @@ def superlatives(reading: Reading, intent: Intent | None) -> list[str]:
     """Words that ask for the best of something, where nothing is compared."""
     if (intent is not None and intent.name in _WITH_EXTREMES) or asks_for_best(reading, intent):
         return []
-    return [match[0] for match in _SUPERLATIVE.finditer(reading.rest)]
+    # The highest throughput is that of a saturated server.
+    own = "highest" if intent is not None and intent.name == "throughput" else ""
+    return [match[0] for match in _SUPERLATIVE.finditer(reading.rest) if match[0] != own]
 
 
 def wants_worst(reading: Reading, more_is_better: bool) -> bool:

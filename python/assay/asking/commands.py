@@ -255,6 +255,9 @@ class Estimate:
         estimated = answer.estimate
         sequence = estimated.preset.exact_inputs.values.get("architecture.sequence")
         assumed = () if sequence is None else (f"sequences of {sequence:,.0f} tokens",)
+        gpus = estimated.preset.exact_inputs.values.get("training.gpus")
+        if gpus is not None and not {"gpus", "days"} & set(dict(self.options)):
+            assumed = (*assumed, f"{gpus:,.0f} GPUs, the fewest that finish in 90 days")
         for target in estimated.report.targets:
             if target.target == self.target and target.resolution is not None:
                 result = of_resolution(self, target.resolution)

@@ -170,12 +170,26 @@ def rent(reading: Reading) -> Outcome:
     gpus, days = gpus_of(reading) or 1, reading.get("days", reading.get("per_time"))
     if "per_gpu" in reading.slots:
         gpus = 1
+    if (hours := reading.get("gpu_hours")) is not None:
+        if days is not None or gpus != 1:
+            raise InputError("GPU-hours, and GPUs or a time", "say one of them")
+        whole = hours * (outcome.result.value or math.nan)
+        text = f"{whole:,.6g} USD: {hours:,.0f} GPU-hours of {outcome.result.text}"
+        return replace(outcome, text=text, value=whole, unit="USD", assumed=tuple(assumed))
     if gpus == 1 and days is None:
         return replace(outcome, assumed=tuple(assumed))
     hours = 24 * days if days is not None else 1
     whole = (outcome.result.value or math.nan) * gpus * hours
     text = f"{whole:,.0f} USD: {gpus:,} x {hours:,.0f} h of {outcome.result.text}"
     return replace(outcome, text=text, value=whole, unit="USD", assumed=tuple(assumed))
+
+
+def hours_bought(reading: Reading) -> Outcome:
+    """GPU-hours that a budget rents."""
+    outcome = rent(reading.with_values({"budget": None, "finance": "rent"}))
+    hours = float(reading.get("budget")) / (outcome.result.value or math.nan)
+    text = f"{hours:,.0f} GPU-hours of {accelerator_of(reading)} at {outcome.result.text}"
+    return replace(outcome, text=text, value=hours, unit="GPU*h")
 
 
 def owned_hour(reading: Reading) -> Outcome:
@@ -193,4 +207,4 @@ def parameters(reading: Reading) -> Outcome:
     name = (
         "architecture.active_parameters" if "active" in reading.rest else "architecture.parameters"
     )
-    return _of(serving_case(reading, fits=False), name)
+    return of_model(name)(reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import replace
@@ -17,6 +18,7 @@ from assay.asking.cases import (
     model_of,
     serving_case,
     unsaid_lengths,
+    unsaid_limits,
     widest,
 )
 from assay.asking.commands import Minimize
@@ -25,13 +27,15 @@ from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.asking.text import MASKS
 from assay.catalog import entries, models
-from assay.errors import InputError
+from assay.errors import AssayError, InputError
 from assay.plurals import count
 
 _SINGLE: Final = (
     "l4", "rtx_4090", "rtx_5090", "l40s", "a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "mi300x",
 )  # fmt: skip
 """Accelerators that "which GPU" is looked for among."""
+_LARGE: Final = ("b200_sxm", "mi300x", "h200_sxm", "h100_sxm")
+"""GPUs that several of are taken where one is too small."""
 _CAPACITY: Final = "gpu.memory.capacity"
 _A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"])
 
@@ -97,6 +101,9 @@ def kv_cache(reading: Reading) -> Outcome:
 def fit(reading: Reading) -> Outcome:
     """Whether a model fits on the GPUs, in any layout of them."""
     gpus = gpus_of(reading) or 1
+    if "prompt" in reading.slots and "output" not in reading.slots:
+        # A prompt alone is the whole context that has to fit.
+        reading = reading.with_values({"prompt": None, "context": reading.get("prompt")})
     case = serving_case(
         reading.with_values({"gpus": None, "nodes": None, "concurrency": None}), fits=False
     )
@@ -210,7 +217,8 @@ def users(reading: Reading) -> Outcome:
         text = (
             f"{result.value:,.0f} users at once within the limits, of those tried: {CONCURRENCIES}"
         )
-        return Outcome(text, result, assumed=(*unsaid_lengths(reading), *case.assumed))
+        assumed = (*unsaid_limits(reading), *unsaid_lengths(reading), *case.assumed)
+        return Outcome(text, result, assumed=assumed)
     case = dividing_requests(_on_given_or_fewest(reading))
     result = case.resolve("serving.kv.max_concurrency", intervals=False).run()
     if "serving.fits_memory" in dict(result.violated):
@@ -262,14 +270,26 @@ def smallest(reading: Reading) -> Outcome:
     fitting = [name for name in ordered if outcomes[name].verdict == "yes"]
     rows = [(name, outcome.text) for name, outcome in outcomes.items()]
     if not fitting:
-        raise InputError(
-            f"none of {', '.join(ordered)} holds {model_of(reading)} by itself",
-            'ask for the fewest: "how many H200 hold ..."',
-        )
+        return _fewest_of_each(reading)
     first = outcomes[fitting[0]]
     commands = tuple(outcome.result.command for outcome in outcomes.values())
     return replace(first, text=f"{', '.join(fitting)}: the one of least memory first", rows=rows,
                    verdict="", choice=fitting[0], commands=commands)  # fmt: skip
+
+
+def _fewest_of_each(reading: Reading) -> Outcome:
+    """How many of the usual large GPUs hold a model that none holds by itself: the fewest first."""
+    outcomes = {}
+    for name in _LARGE:
+        with contextlib.suppress(AssayError):
+            outcomes[name] = fewest_gpus(reading.with_values({"accelerator": name}))
+    if not outcomes:
+        raise InputError(f"64 of none of {', '.join(_LARGE)} hold {model_of(reading)}")
+    ordered = sorted(outcomes, key=lambda name: outcomes[name].value or math.inf)
+    first = outcomes[ordered[0]]
+    text = "none by itself; " + ", ".join(f"{outcomes[name].value:g} x {name}" for name in ordered)
+    return replace(first, text=text, rows=[(name, outcomes[name].text) for name in ordered],
+                   choice=ordered[0], commands=tuple(outcomes[name].result.command for name in ordered))  # fmt: skip
 
 
 def longest_context(reading: Reading) -> Outcome:

@@ -57,7 +57,8 @@ IS = (
 )
 WITHIN = (
     r"\s*(?:latency)?\s*(?:has to|must|should|to)?\s*(?:be|is|stays?|stay)?"
-    r"\s*(?:<=?|under|below|within|less than|at most|no more than|up to|max(?:imum)?|limit|slo|of|=|:)?"
+    r"\s*(?:<=?|under|below|within|less than|at most|no more than|up to|max(?:imum)?|limit|slo|of|=|:"
+    r"|exceeds?|reaches|hits)?"
     r"\s*(?:of)?\s*"
 )
 DURATION = r"(?P<u>ms|milliseconds?|s|secs?|seconds?)\b"
@@ -66,6 +67,10 @@ TOKENS = r"\s*-?(?:tokens?|toks?|t)\b"
 GPU_NAME = MASKS["accelerator"] + "+"
 USD = (
     r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|m)?|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks|\$))"
+)
+TARIFF = (
+    r"(?:\b(?:electricity|power|energy)\s*(?:prices?|costs?|rates?|tariffs?)?"
+    r"\s*(?:is|are|at|of|=|:)?\s*(?:only|just|about|around)?\s*)?"
 )
 TTFT = r"(?:ttft|time[ -]to[ -]first[ -]token|first[ -]token(?: latency| time)?)"
 TPOT = r"(?:tpot|itl|time per output token|inter[ -]token latency|time between tokens)"
@@ -132,6 +137,21 @@ def period(match: re.Match[str]) -> float:
     return _DAYS[
         {"dai": "day", "annual": "year"}.get(groups["v"], groups["v"]) or groups["u"] or "year"
     ]
+
+
+def per_day(match: re.Match[str]) -> float:
+    """A number by the day, from one by another time."""
+    return number(match) / _DAYS[match["u"]]
+
+
+def samples(match: re.Match[str]) -> float:
+    """The tokens of so many samples of a length."""
+    return number(match) * float(match["each"]) * (1000 if match["each_m"] else 1)
+
+
+def percentile(match: re.Match[str]) -> str:
+    """A percentile by its short name."""
+    return "p" + (re.search(r"\d\d", match[0]) or ["50"])[0]
 
 
 def rate(match: re.Match[str]) -> float:

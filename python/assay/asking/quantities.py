@@ -27,6 +27,7 @@ from assay.asking.numbers import (
     NUMBER,
     PER,
     SPEED,
+    TARIFF,
     TOKENS,
     TPOT,
     TTFT,
@@ -43,8 +44,11 @@ from assay.asking.numbers import (
     factor,
     inverse,
     number,
+    per_day,
+    percentile,
     period,
     rate,
+    samples,
     seconds,
     share,
     thousandth,
@@ -65,9 +69,17 @@ class Pattern:
 
 _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     # What is paid.
-    ("electricity_price", USD + PER + r"kwh", number),
-    ("electricity_price", NUMBER + r"\s*(?:cents?|ct|c)" + PER + r"kwh", cents),
-    ("electricity_price", USD + PER + r"mwh", thousandth),
+    ("electricity_price", TARIFF + USD + PER + r"kwh", number),
+    ("electricity_price", TARIFF + NUMBER + r"\s*(?:cents?|ct|c)" + PER + r"kwh", cents),
+    ("electricity_price", TARIFF + USD + PER + r"mwh", thousandth),
+    (
+        "rent",
+        r"\b(?:rent|rental|hourly)(?: price| rate| cost)?s?"
+        + IS
+        + USD
+        + r"(?!\s*(?:/|per|an?\b|k))",
+        number,
+    ),
     (
         "rent",
         USD + PER + r"(?:gpu[- ]?)?(?:h|hr|hour)\b(?:" + PER + r"(?:gpu|card|" + GPU_NAME + r"))?",
@@ -96,6 +108,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         dollars,
     ),
     ("gpu_price", USD + PER + r"(?:gpu|card|piece)\b", dollars),
+    ("gpu_hours", AMOUNT + r"[ -]*(?:gpu|(?=" + GPU_NAME + r"))[ -]*(?:hours?|hrs?)\b", number),
     # What moves data: before sizes, which have the same units.
     (
         "bandwidth",
@@ -137,6 +150,22 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("rate", AMOUNT + r"\s*(?:rps|qps|rq/s)\b", rate),
     ("rate", AMOUNT + r"\s*rp(?P<u>m)\b", rate),
+    (
+        "token_rate",
+        AMOUNT
+        + r"\s*(?:output |generated )?tokens?"
+        + PER
+        + r"(?P<u>hour|h|day|week|month|year)\b",
+        per_day,
+    ),
+    (
+        "tokens",
+        AMOUNT
+        + r"\s*(?:training )?(?:samples?|examples?|documents?|conversations?|rows|pairs)\s*(?:of|with|at|x)\s*"
+        + r"(?P<each>\d+)\s*(?P<each_m>k)?[ -]?tokens?(?:\s*each)?",
+        samples,
+    ),
+    ("epochs", NUMBER + r"\s*epochs?\b", tokens),
     # What a figure is wanted for each of.
     (
         "per_tokens",
@@ -219,16 +248,20 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         LENGTH
         + r"(?:"
         + TOKENS
-        + r")?\s*-?\s*(?:outputs?|completions?|answers?|generated|osl|(?:tokens? )?out)\b(?:\s*tokens?)?",
+        + r")?\s*-?\s*(?:outputs?|completions?|answers?|responses?|repl(?:y|ies)|generated|osl"
+        + r"|(?:tokens? )?out)\b(?:\s*tokens?)?",
         tokens,
     ),
     ("prompt", r"(?<=prefill )(?:of )?" + LENGTH + TOKENS, tokens),
+    ("prompt", LENGTH + TOKENS + r"(?= (?:document|text|article|file|book|paper)s?\b)", tokens),
+    ("prompt", r"(?<=summarize )" + LENGTH + TOKENS, tokens),
+    ("output", r"(?<=into )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generate )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=how long for )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generating )" + LENGTH + TOKENS, tokens),
     (
         "output",
-        r"(?:outputs?|osl|answers?|completions?)(?:\s*tokens?)?"
+        r"(?:outputs?|osl|answers?|responses?|replies|completions?)(?:\s*tokens?)?"
         + IS
         + LENGTH
         + r"(?:"
@@ -348,11 +381,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ("load", LOAD + IS + NUMBER + r"\s*%", share),
     ("load", NUMBER + r"\s*%\s*(?:of )?(?:" + LOAD + r"|load|busy|used|of the time)", share),
     ("pue", r"pue" + IS + NUMBER, number),
-    (
-        "percentile",
-        r"\bp(?:50|90|99)\b|median|(?:50|90|99)th percentile",
-        lambda m: "p" + (re.search(r"\d\d", m[0]) or ["50"])[0],
-    ),
+    ("percentile", r"\bp\d\d\b|\bmedian\b|\b\d\dth percentile", percentile),
     (
         "factor",
         r"(?:doubles?|doubled|doubling|triples?|tripled|tripling|halves?|halved|halving)\b"

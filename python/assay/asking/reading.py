@@ -22,7 +22,7 @@ FILLER: Final = word_set(
     really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
     make makes possible possibly enough versus vs against compared compare comparison until
     difference instead rather same both either single produce produces reach reaches achieve achieves
-    deliver delivers"""
+    deliver delivers expect hosting option options"""
 )
 """Words that carry no meaning here. A negation has one, and nothing understands it."""
 NO_FIGURE: Final = word_set("when where who")

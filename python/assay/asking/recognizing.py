@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.cases import with_node_as_gpus
 from assay.asking.comparing import alternatives, driver
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, applies, by_name
@@ -37,6 +38,10 @@ def workload_of(reading: Reading) -> str:
 
 def recognized(reading: Reading) -> tuple[Reading, Intent | None, str]:
     """The intent of a question and its workload; the reading says what no word of it asks for."""
+    rented = reading.slots & {"rent", "offer", "provider", "finance"}
+    if rented and "node" in reading.slots and reading.values("finance") != ["buy"]:
+        # Clouds rent out nodes by their GPUs.
+        reading = with_node_as_gpus(reading)
     workload = workload_of(reading)
     intent = _by_words(reading, workload)
     if intent is not None:
@@ -64,7 +69,7 @@ def _by_slots(reading: Reading, workload: str) -> tuple[str, str] | None:
     if "rate" in slots:
         return "load", "what the latency is"
     if slots & {"rent", "provider", "electricity_price"}:
-        return "cost", "what a token costs"
+        return "cost", "what it costs"
     if slots & {"tpot_limit", "ttft_limit"} and slots >= {"concurrency", "accelerator"}:
         return "users", "whether it serves them"
     return ("fit", "whether it fits") if slots & {"accelerator", "memory", "node"} else None

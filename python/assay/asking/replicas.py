@@ -7,7 +7,15 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.cases import CONCURRENCIES, SHORT, Case, gpus_of, serving_case, unsaid_workload
+from assay.asking.cases import (
+    CONCURRENCIES,
+    SHORT,
+    Case,
+    gpus_of,
+    serving_case,
+    unsaid_limits,
+    unsaid_workload,
+)
 from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import within_a_node
 from assay.asking.outcome import Outcome
@@ -68,11 +76,7 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
             )
         rate = float(reading.get("rate")) * users
         reading = reading.with_values({"concurrency": None, "rate": rate})
-    limits = (
-        []
-        if reading.slots & {"ttft_limit", "tpot_limit"}
-        else ["TTFT within 1 s, TPOT within 50 ms"]
-    )
+    limits = list(unsaid_limits(reading))
     case, result, instances = _fewest_replicas(reading)
     if not reading.slots & {"prompt", "output", "context"}:
         limits.append(SHORT)
@@ -90,6 +94,25 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
     )
     outcome = Outcome(text, result, assumed=(*limits, *case.assumed), value=value, unit=unit)
     return outcome, gpus
+
+
+def rate_cost(reading: Reading) -> Outcome:
+    """What the GPUs that serve a rate of requests cost, by the hour or for some time."""
+    if reading.slots >= {"days", "per_time"}:
+        raise InputError("a time and a cost by the month or the year", "say one of them")
+    money = ("place", "site", "provider", "offer", "finance", "electricity_price", "rent", "gpu_price",
+             "pue", "load", "days", "per_time")  # fmt: skip
+    outcome, gpus = _replicas(reading.with_values(dict.fromkeys(money)))
+    paid = reading.with_values({"rate": None, "ttft_limit": None, "tpot_limit": None, "days": None,
+                                "per_time": None, "load": 1.0})  # fmt: skip
+    result = serving_case(paid).resolve("econ.gpu.rate", intervals=False).run()
+    days = reading.get("days", reading.get("per_time", 1 / 24))
+    period = "hour" if days == 1 / 24 else f"{days:g} days"
+    whole = gpus * 24 * days * (result.value or math.nan)
+    text = f"{whole:,.4g} USD per {period}: {outcome.text}; {result.text}"
+    owned = () if reading.slots & {"finance", "rent", "provider", "offer"} else ("owned GPUs",)
+    commands = (outcome.result.command, result.command)
+    return Outcome(text, result, commands, (*owned, *outcome.assumed), value=whole, unit="USD")
 
 
 def serves_rate(reading: Reading) -> Outcome:

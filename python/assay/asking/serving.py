@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import replace
@@ -13,23 +14,38 @@ from assay.asking.cases import (
     accelerator_of,
     assumptions,
     gpus_of,
-    layout_of,
     model_of,
     require_place,
     serving_case,
     unsaid_lengths,
+    unsaid_limits,
     unsaid_workload,
 )
 from assay.asking.commands import Minimize, Result
+from assay.asking.layouts import requests_held
+from assay.asking.memory import fewest_gpus, fit
 from assay.asking.outcome import Outcome
 from assay.asking.predictions import Predict, PredictLoad
 from assay.asking.reading import Reading
 from assay.asking.replicas import most_within_limits
-from assay.errors import InputError
+from assay.errors import AssayError, InputError
 from assay.plurals import count
 
 _OF_TOKENS: Final = re.compile(r"tokens?\b|\bserv|inference|requests?\b|\bmodel\b|\bllm\b")
-_SECONDS_OF: Final = {"minute": 60.0, "hour": 3600.0}
+_SECONDS_OF: Final = {
+    "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2592000.0,
+    "year": 31536000.0,
+}  # fmt: skip
+_IN_TIME: Final = re.compile(
+    r"\btokens? (?:per|an?|each|every|in an?|/) ?(minute|hour|day|week|month|year)\b"
+)
+_MOST: Final = re.compile(r"\b(?:max(?:imum|imal)?|peak|highest|most|saturat(?:ed|ion))\b")
+_PERCENTILES: Final = ("p50", "p90", "p99")
+_OF_A_REQUEST: Final = re.compile(
+    r"\b(?:per|each|an?|every|one|single) (?:average |single |chat )?"
+    r"(?:request|query|prompt|answer|response|call|message|question)\b"
+)
+_SATURATED: Final = "256 requests at once: saturated"
 _PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 _FULL: Final = "servers busy all of the time (100 % load)"
 _BY_LOAD: Final = frozenset((
@@ -38,8 +54,26 @@ _BY_LOAD: Final = frozenset((
     "carbon.water.per_output_token", "econ.serving.dc_power", "econ.serving.rate",
 ))  # fmt: skip
 """Figures that follow from how busy the servers are."""
+_IMPOSSIBLE: Final = ("serving.fits_memory", "serving.heads_divide", "serving.layers_divide")
+"""Limits without which there is no server to ask about."""
 LONE_RATE: Final = 0.1
 """Requests per second at which a server is idle but for one request."""
+
+
+def refuse_misfit(reading: Reading, result: Result) -> None:
+    """Refuse a figure of GPUs that do not hold the model, or that it cannot be divided over."""
+    broken = [meaning for name, meaning in result.violated if name in _IMPOSSIBLE]
+    if not broken:
+        return
+    sizes = ("model", "accelerator", "gpus", "nodes", "tensor", "format", "kv_format")
+    only = reading.with_values({slot: None for slot in reading.slots if slot not in sizes})
+    verdict = fit(only)
+    if verdict.verdict != "no":
+        raise InputError(f"one instance over these GPUs: {broken[0]}: does not hold")
+    hint = "fewer weights, by a smaller format"
+    with contextlib.suppress(AssayError):
+        hint = f"it takes {fewest_gpus(only.with_values({'tensor': None})).text}"
+    raise InputError(verdict.text.removeprefix("no: "), hint)
 
 
 def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
@@ -55,6 +89,7 @@ def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
+    refuse_misfit(reading, result)
     return _outcome(result, (*unsaid_workload(reading), *loaded, *case.assumed))
 
 
@@ -74,16 +109,24 @@ def _paid(reading: Reading) -> tuple[str, ...]:
 
 
 def throughput(reading: Reading) -> Outcome:
-    """Output tokens per second, of the deployment or of each of its GPUs."""
+    """Output tokens per second, of the deployment or of each of its GPUs; or in a longer time."""
+    saturated: tuple[str, ...] = ()
+    if _MOST.search(reading.rest) and "concurrency" not in reading.slots:
+        reading, saturated = reading.with_values({"concurrency": 256}), (_SATURATED,)
     outcome = _figure(reading, "serving.throughput")
-    if "per_gpu" not in reading.slots:
+    outcome = replace(outcome, assumed=(*saturated, *outcome.assumed))
+    speed = outcome.result.value or math.nan
+    if "per_gpu" in reading.slots:
+        tensor, pipeline = serving_case(reading).layout
+        each = speed / (tensor * pipeline)
+        of_all = f"{outcome.result.text} of {count(tensor * pipeline, 'GPU')}"
+        text = f"{each:,.4g} token/s per GPU: {of_all}"
+        return replace(outcome, text=text, value=each, unit="token/s")
+    if (match := _IN_TIME.search(reading.rest)) is None:
         return outcome
-    tensor, pipeline = serving_case(reading).layout
-    each = (outcome.result.value or math.nan) / (tensor * pipeline)
-    text = (
-        f"{each:,.4g} token/s per GPU: {outcome.result.text} of {count(tensor * pipeline, 'GPU')}"
-    )
-    return replace(outcome, text=text, value=each, unit="token/s")
+    whole = speed * _SECONDS_OF[match[1]]
+    text = f"{float(f'{whole:.4g}'):,.0f} tokens per {match[1]}: {outcome.result.text}"
+    return replace(outcome, text=text, value=whole, unit="token")
 
 
 def tpot(reading: Reading) -> Outcome:
@@ -114,6 +157,12 @@ def end_to_end(reading: Reading) -> Outcome:
 def cost(reading: Reading) -> Outcome:
     """Cost of an output token, of an input token, or of one that the prefix cache holds."""
     require_place(reading, "tariffs")
+    if (rate := reading.get("token_rate")) is not None:
+        if "tokens" in reading.slots:
+            raise InputError("tokens, and tokens by the day", "say one of them")
+        days = reading.get("days", reading.get("per_time", 1.0))
+        given = {"token_rate": None, "days": None, "per_time": days, "tokens": rate * days}
+        reading = reading.with_values(given)
     words = reading.words()
     if {"input", "output"} <= set(words):
         raise InputError("this is more than one question", "ask for input and output tokens apart")
@@ -162,14 +211,34 @@ def _for_tokens(
 ) -> Outcome:
     """The figure of as many tokens as the question says, from that of one; `scale` gives the unit."""
     tokens = reading.get("tokens", reading.get("per_tokens"))
+    if "requests" in reading.slots or _OF_A_REQUEST.search(reading.rest):
+        if tokens is not None:
+            raise InputError("tokens and requests", "say one of them")
+        return _for_requests(reading, outcome, scale, unit)
     if tokens is None:
         return outcome
     whole = tokens * scale * (outcome.result.value or math.nan)
-    period = f" per {_PERIODS[reading.get('per_time')]}" if "per_time" in reading.slots else ""
+    period = ""
+    if (days := reading.get("per_time")) is not None:
+        period = f" per {_PERIODS[days]}" if days in _PERIODS else f" in {days:g} days"
     text = f"{whole:,.4g} {unit}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
     if "tokens" not in reading.slots:
         # By a thousand or a million tokens: another way to say the same figure.
         return replace(outcome, text=text)
+    return replace(outcome, text=text, value=whole, unit=unit)
+
+
+def _for_requests(reading: Reading, outcome: Outcome, scale: float, unit: str) -> Outcome:
+    """The figure of requests, from that of an output token: it counts their prompts, too."""
+    requests = float(reading.get("requests", 1))
+    tokens = (
+        serving_case(reading.with_values({"requests": None})).value("serving.output") or math.nan
+    )
+    whole = requests * tokens * scale * (outcome.result.value or math.nan)
+    text = (
+        f"{whole:,.4g} {unit}: {count(round(requests), 'request')} of {tokens:,.0f} output tokens at "
+        f"{outcome.result.text}"
+    )
     return replace(outcome, text=text, value=whole, unit=unit)
 
 
@@ -187,6 +256,7 @@ def _cheapest_within_slo(reading: Reading) -> Outcome:
     )  # fmt: skip
     result = command.run()
     assumed = (
+        *unsaid_limits(reading),
         *unsaid_lengths(reading),
         "the cheapest layout and number of requests within the limits",
         *loaded,
@@ -241,6 +311,8 @@ def power(reading: Reading) -> Outcome:
 def load(reading: Reading, figure: str = "") -> Outcome:
     """Latency at an arrival rate."""
     words = reading.text
+    if (percentile := reading.get("percentile", "p50")) not in _PERCENTILES:
+        raise InputError(f"{percentile}: expected p50, p90 or p99", "ask for the next one")
     if not figure:
         first, between = (
             "ttft" in words or "first token" in words,
@@ -249,7 +321,7 @@ def load(reading: Reading, figure: str = "") -> Outcome:
         figure = "first_token" if first else "output_token" if between else "end_to_end"
     command = PredictLoad(
         model_of(reading), accelerator_of(reading), (float(reading.get("rate")),), figure,
-        reading.get("percentile", "p50"), _load_options(reading),
+        percentile, _load_options(reading),
     )  # fmt: skip
     result = command.run()
     assumed = list(assumptions(reading, "serving"))
@@ -297,13 +369,16 @@ def capacity(reading: Reading) -> Outcome:
         result = most_within_limits(reading, case)
         lengths = () if reading.slots & {"prompt", "output", "context"} else (SHORT,)
         return Outcome(
-            f"{result.meaning}: {result.text}", result, assumed=(*lengths, *case.assumed)
+            f"{result.meaning}: {result.text}",
+            result,
+            assumed=(*unsaid_limits(reading), *lengths, *case.assumed),
         )
     case = serving_case(reading.with_values({"concurrency": 256}))
     result = case.resolve("serving.request_rate").run()
-    assumed = (*unsaid_lengths(reading), "256 requests at once: saturated", *case.assumed)
+    refuse_misfit(reading, result)
+    assumed = (*unsaid_lengths(reading), _SATURATED, *case.assumed)
     outcome = Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
-    period = next((name for name in _SECONDS_OF if name in reading.words()), "")
+    period = next((name for name in ("minute", "hour") if name in reading.words()), "")
     if not period and "per_time" not in reading.slots:
         return outcome
     seconds = _SECONDS_OF[period] if period else 86400 * reading.get("per_time")
@@ -317,23 +392,30 @@ def limit(reading: Reading) -> Outcome:
     prefill = "prompt" in reading.slots or "prefill" in reading.rest
     if prefill and reading.slots & {"concurrency", "context", "output"}:
         raise InputError("a step is a prefill or a decode", "ask for one of them")
+    lengths = dict.fromkeys(("concurrency", "context", "prompt", "output", "load"))
+    case = serving_case(reading.with_values(lengths), lone=True)
+    tensor, pipeline = case.layout
+    assumed = list(case.assumed)
     options: list[tuple[str, Any]]
     if prefill:
         options = [("sequences", 0), ("prefill_tokens", int(reading.get("prompt", 1024)))]
         what = f"prefill of {options[1][1]:,} tokens"
     else:
-        options = [
-            ("sequences", int(reading.get("concurrency", 64))),
-            ("context", int(reading.get("context", 1024))),
-        ]
+        context = int(reading.get("context", 1024))
+        sequences = reading.get("concurrency")
+        if sequences is None:
+            held = requests_held(
+                case.given(serving__prompt=f"{context} token", serving__output="1 token")
+            )
+            sequences = max(1, min(64, held))
+            assumed.append(f"{sequences} requests at once")
+        options = [("sequences", int(sequences)), ("context", context)]
         what = f"decode of {count(options[0][1], 'sequence')} at context {options[1][1]:,}"
-    gpus = gpus_of(reading)
-    if gpus is not None and gpus > 1:
-        tensor, pipeline = layout_of(gpus)
+    if tensor * pipeline > 1:
         options += [("tensor", tensor)] + ([("pipeline", pipeline)] if pipeline > 1 else [])
     for slot, name in (("format", "dtype"), ("kv_format", "kv_dtype"), ("engine", "engine")):
         if reading.get(slot) is not None:
             options.append((name, reading.get(slot)))
     result = Predict(model_of(reading), accelerator_of(reading), tuple(options)).run()
-    return Outcome(f"{result.text} limits the {what}", result, assumed=assumptions(reading, "serving"),
+    return Outcome(f"{result.text} limits the {what}", result, assumed=tuple(assumed),
                    notes=tuple(result.notes), choice=result.text)  # fmt: skip

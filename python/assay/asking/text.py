@@ -18,6 +18,18 @@ _REPLACED: Final = (
 _SPOKEN: Final = re.compile(r"\b(what|how|that|where|who)s(?= )")
 """Of "whats" and its like the apostrophe is left out."""
 _BRITISH: Final = re.compile(r"(?<=optimi)s(?=er|ation)|(?<=quanti)s(?=ed?|ation)")
+_WHILE: Final = re.compile(
+    r"\bwhen (?=(?:it |i |we )?(?:is |am |are )?(?:serv|train|run|us(?:e|ing)|generat|decod|pre))"
+)
+_WHO: Final = re.compile(r"\bwho (?=(?:has|have|rents?|offers?|sells?|charges?|is) )")
+_OF_EIGHT: Final = re.compile(
+    r"\b(nodes?|servers?|machines?|boxe?s?) (?:of|with) (?:8|eight) (?:x )?([a-z]{1,3}\d{1,4}[a-z]{0,2}?)s?\b"
+)
+"""Nodes of eight, which is what nodes are."""
+_HOURS_OF: Final = re.compile(
+    r"(?<![a-z\d.])(\d{1,12}(?:\.\d{1,3})? ?(?:k|m|million|thousand)?) ([a-z]{1,3}\d{2,4}[a-z]{0,2})[ -]hours?\b"
+)
+"""Hours of a GPU by its name: GPU-hours."""
 _BITS: Final = re.compile(r"(?<=\d)( ?[kKMGT])b(?:/s|ps)\b")
 """Bits in seconds, by the lower case of their letter."""
 _WITH: Final = re.compile(r"(?<![a-z0-9])w/(o\b)?")
@@ -67,6 +79,8 @@ def normalized(question: str) -> str:
     text = _POINTED.sub(lambda match: match[0].replace(".", ""), text)
     text = _RACK.sub(lambda match: f"{match[1] or match[2] or 'gb200'} nvl72", text)
     text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
+    text = _WHO.sub("which provider ", _WHILE.sub("while ", _OF_EIGHT.sub(r"\2 \1", text)))
+    text = _HOURS_OF.sub(r"\1 gpu hours of \2", text)
     return _PARAMETERS.sub(r"\1b", text)
 
 

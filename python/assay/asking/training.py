@@ -38,6 +38,8 @@ _OPTIONS: Final = {
 _FORMATS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "f16": "bf16"}
 _SHORT_SEQUENCE: Final = 2048
 """Tokens of a sequence that is tried where a run does not fit: as models were fine-tuned before 8k."""
+_SOME: Final = 64
+"""GPUs of a run whose figure is wanted for each of them."""
 _SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -77,6 +79,9 @@ def _estimate(
         # Nothing but the grid differs, for no cost is asked for.
         grid = _values_of_grid(place)
         place = PLACE
+    if tokens is not None and (epochs := reading.get("epochs")) is not None:
+        tokens *= epochs
+        assumed.append(f"{tokens_text(tokens)} tokens in {epochs:g} epochs")
     if tokens is None and counts_tokens:
         raise InputError("a run of how many tokens?", 'say so: "... on 15T tokens"')
     if tokens is None:
@@ -96,8 +101,6 @@ def _estimate(
         options["gpus"] = gpus
     elif (days := reading.get("days")) is not None:
         options["days"] = float(days)
-    else:
-        assumed.append("the fewest GPUs that finish in 90 days")
     sequence = reading.get("context")
     assign = grid if sequence is None else (*grid, f"architecture.sequence={sequence} token")
     if assign:
@@ -109,8 +112,7 @@ def _estimate(
     result = command.run()
     if result.value is None:
         raise MissingError(target, result.missing)
-    if sequence is None:
-        assumed += result.assumed
+    assumed += [line for line in result.assumed if sequence is None or "sequences" not in line]
     return Outcome(
         f"{result.meaning}: {result.text}",
         result,
@@ -206,6 +208,23 @@ def _of_any_sequence(reading: Reading) -> Outcome:
     return replace(outcome, assumed=(*outcome.assumed, said))
 
 
+def fewest(reading: Reading) -> Outcome:
+    """The fewest GPUs, of powers of two, whose memory holds a run."""
+    capacity = Case(SERVING, (f"accelerators/{accelerator_of(reading, 'training')}",)).value(
+        "gpu.memory.capacity"
+    )
+    states = (all_states(reading).value or math.nan) * 1e9 / (capacity or math.nan)
+    gpus = 2 ** max(0, math.ceil(math.log2(states)))
+    for number in (gpus, 2 * gpus, 4 * gpus):
+        outcome = fits(reading.with_values({"gpus": number}))
+        if outcome.verdict == "yes":
+            said = "of powers of two, the fewest whose memory holds it"
+            text = f"{count(number, 'GPU')}: {outcome.text.removeprefix('yes: ')}"
+            return replace(outcome, text=text, verdict="", value=number, unit="GPU",
+                           assumed=(said, *outcome.assumed))  # fmt: skip
+    raise InputError(f"{outcome.text.removeprefix('no: ')}", "more GPUs, or shorter sequences")
+
+
 def flops(reading: Reading) -> Outcome:
     """FLOPs of a run: those of a token by its tokens."""
     outcome = _figure(
@@ -262,11 +281,15 @@ def mfu(reading: Reading) -> Outcome:
 
 def throughput(reading: Reading) -> Outcome:
     """Training tokens per second, of the job or of each of its GPUs."""
-    outcome = _estimate(reading, "training.tokens_per_second", counts_tokens=False)
+    counted = reading
+    if "per_gpu" in reading.slots and gpus_of(reading) is None:
+        counted = reading.with_values({"gpus": _SOME})
+    outcome = _estimate(counted, "training.tokens_per_second", counts_tokens=False)
     if "per_gpu" not in reading.slots:
         return outcome
-    if (number := gpus_of(reading)) is None:
-        raise InputError("tokens per second of each of how many GPUs?", 'say so: "... on 8 H100"')
+    if counted is not reading:
+        outcome = replace(outcome, assumed=(f"{_SOME} GPUs", *outcome.assumed))
+    number = gpus_of(reading) or _SOME
     each = (outcome.result.value or math.nan) / number
     return replace(outcome, text=f"{each:,.4g} token/s per GPU", value=each, unit="token/s")
 

@@ -47,6 +47,9 @@ TARGETS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("electricity", "econ.run.power_cost"),
         ("energy", "econ.run.energy"),
         ("emissions", "carbon.run.total"),
+        ("emissions of electricity", "carbon.run.operational"),
+        ("memory of a GPU", "parallelism.memory.total"),
+        ("interruptions", "cluster.run.interruptions"),
     ),
     "serving": (
         ("cost per output token", "econ.cost.per_output_token"),

@@ -23,7 +23,7 @@ _SHAPES: Final = (
      "ffn mlp feed forward intermediate dim dimension width"),
     ("vocabulary", r"\bvocab(?:ulary)?\b", "architecture.vocabulary", "words entries tokenizer"),
     ("active-experts", r"(?:active|activated) experts|experts (?:per|for each|each|a) token|experts are active",
-     "architecture.experts_per_token", "active activated"),
+     "architecture.experts_per_token", "active activated experts expert"),
     ("experts", r"\bexperts?\b", "architecture.experts", "routed"),
 )  # fmt: skip
 """Names, the words that ask for them, the variables, and further words."""
@@ -48,7 +48,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"context (?:length|window|size)",
             r"(?:max(?:imum)?|longest|largest|what) context",
-            r"how (?:long|much|large) (?:a )?context",
+            r"how (?:long|much|large) (?:a |is the )?context",
+            r"\bcontext of\b",
         ),
         answer=facts.model_context,
         slots="model",

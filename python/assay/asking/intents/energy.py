@@ -27,28 +27,39 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
         answer=serving.emissions,
-        slots=f"{SERVED} place site load pue tokens per_tokens",
+        slots=f"{SERVED} place site load pue tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.per_output_token"),
-        words="output emit grams footprint",
+        words="output emit emits grams footprint query request prompt answer response question message call chat",
     ),
     intent(
         name="water",
         workload="serving",
         cue=(r"\bwater\b", r"lit(?:er|re)s?"),
         answer=serving.water,
-        slots=f"{SERVED} place site load tokens per_tokens",
+        slots=f"{SERVED} place site load tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.water.per_output_token"),
-        words="output use uses usage consumption liters litres consume",
+        words=(
+            "output use uses usage consumption liters litres consume query request prompt answer response "
+            "question message call chat"
+        ),
     ),
     intent(
         name="energy",
         workload="serving",
-        cue=(r"\benergy\b", r"joules?\b", r"\bk?wh\b"),
+        cue=(
+            r"\benergy\b",
+            r"joules?\b",
+            r"\bk?wh\b",
+            r"(?:how much|amount of) (?:electricity|power)\b.*\b(?:to|for|per)\b",
+        ),
         answer=serving.energy,
-        slots=f"{SERVED} place site load pue tokens per_tokens",
+        slots=f"{SERVED} place site load pue tokens per_tokens requests",
         nearest=RESOLVE.format("econ.energy.per_output_token"),
         lacks="factor electricity_price",
-        words="output use uses consumption consume consumed usage kwh wh",
+        words=(
+            "output use uses consumption consume consumed usage kwh wh electricity power query request "
+            "prompt answer response question message call chat"
+        ),
     ),
     intent(
         name="node-power",

@@ -121,23 +121,23 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="board-power",
-        cue=(r"\btdp\b", r"power limit", r"board power"),
+        cue=(r"\btdp\b", r"power limit", r"board power", r"\bpower\b", r"\bwatts?\b"),
         answer=facts.power_limit,
         slots="accelerator",
         nearest=RESOLVE.format("gpu.power.limit"),
         needs="accelerator",
-        lacks="model",
-        words="power limit board watts maximum max",
+        lacks="model gpus nodes node factor electricity_price rent tokens finance place",
+        words="power limit board watts maximum max use uses draw draws consume consumes consumption",
     ),
     intent(
         name="peak",
-        cue=(r"\b[tp]?flops?\b", r"[tp]flop/s"),
+        cue=(r"\b[tp]?flops?\b", r"[tp]flop/s", r"\bpeak\b", r"\btops\b", r"\bcompute\b"),
         answer=facts.peak,
         slots="accelerator format",
         nearest=RESOLVE.format("gpu.peak_flops"),
         needs="accelerator",
         lacks="model",
-        words="peak dense s compute tensor cores",
+        words="peak dense s compute tensor cores tops performance rate",
         more_is_better=True,
     ),
     intent(
@@ -162,12 +162,12 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="buyable",
-        cue=(r"how many",),
+        cue=(r"how many(?!.*hours)",),
         answer=facts.buyable,
         slots="accelerator finance budget",
         nearest=RESOLVE.format("econ.gpu.price"),
         needs="accelerator budget finance=buy",
-        lacks="model tokens provider offer rent rate",
+        lacks="model tokens provider offer rent rate gpu_hours",
     ),
     intent(
         name="gpu-price",
@@ -176,14 +176,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots="accelerator finance gpus per_gpu",
         nearest=RESOLVE.format("econ.gpu.price"),
         needs="accelerator finance=buy",
-        lacks="model tokens provider offer load rent factor concurrency days per_time place nodes",
+        lacks="model tokens provider offer load rent factor concurrency days per_time place nodes gpu_hours",
         words="list new outright",
     ),
     intent(
         name="gpu-price",
         cue=(
             r"^(?!.*\b(?:hour|hourly|month|day|year|token|cloud|provider|cheapest|cheaper)s?\b)"
-            r".*\b(?:costs?|prices?|how much)\b",
+            r".*(?:\b(?:costs?|prices?)\b|how much (?:is|are|for)\b(?! it))",
         ),
         answer=facts.gpu_price,
         slots="accelerator gpus per_gpu",
@@ -191,7 +191,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="accelerator",
         lacks=(
             "model tokens provider offer finance load rent factor concurrency nodes days per_time place "
-            "electricity_price pue"
+            "electricity_price pue gpu_hours"
         ),
         words="list new price prices cost costs",
     ),

@@ -42,7 +42,7 @@ MACHINE: Final = "model accelerator gpus nodes tensor format kv_format native en
 LENGTHS: Final = "prompt output context concurrency"
 MONEY: Final = "place site provider offer finance electricity_price rent gpu_price pue load"
 SERVED: Final = f"{MACHINE} {LENGTHS}"
-RUN: Final = "model accelerator gpus nodes days tokens place format tuning context"
+RUN: Final = "model accelerator gpus nodes days tokens epochs place format tuning context"
 PAID_RUN: Final = f"{RUN} electricity_price pue rent gpu_price provider offer finance"
 
 RESOLVE: Final = "assay resolve {} --preset llama3_8b_h200_serving{{entries}}"

@@ -54,7 +54,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\brps\b",
             r"\bqps\b",
             r"req/s",
-            r"saturat\w+",
+            r"saturat\w+(?!.*throughput)",
+            r"goodput",
             r"sustain(?:ed|s)?",
             r"max(?:imum)? (?:load|traffic)",
         ),
@@ -78,12 +79,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"prefill time",
             r"(?:time|long|takes?) to prefill",
             r"how long .* (?:prefill|prompt)",
+            r"(?:how long|time)\b.*\b(?:process|ingest|digest)\b",
         ),
         answer=serving.ttft,
         slots=f"{SERVED} prefix_hits",
         nearest=RESOLVE.format("serving.time_to_first_token"),
         lacks="rate",
-        words="first latency seconds prefill long prompt processing prefix caching effect median",
+        words=(
+            "first latency seconds prefill long prompt processing process ingest digest prefix caching "
+            "effect median document text article file book paper"
+        ),
     ),
     intent(
         name="tpot",
@@ -96,7 +101,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"time[ -]per[ -](?:output[ -])?token",
             r"inter[ -]token",
             r"ms (?:per|/) ?token",
-            r"latency per (?:output )?token",
+            r"latency (?:per|of (?:an?|one|each|every)(?: single)?) (?:output )?token",
+            r"\btoken latency",
             r"decode latency",
             r"milliseconds per",
         ),

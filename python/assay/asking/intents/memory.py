@@ -47,7 +47,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         answer=memory.kv_cache,
         slots=SERVED,
         nearest=RESOLVE.format("serving.kv.request_memory"),
-        words="cache big large gb gib bytes mb kb vram needed context memory request each footprint",
+        words="cache big large gb gib bytes mb kb vram needed context memory request user each footprint",
     ),
     intent(
         name="memory",
@@ -105,7 +105,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"at the same time",
             r"simultaneous",
             r"max(?:imum)? batch",
-            r"what batch(?: size)? fits",
+            r"(?:what|which|how (?:big|large|many)) (?:a )?batch(?: size)?\b(?!.*saturat)",
             r"largest batch",
         ),
         answer=memory.users,
@@ -116,7 +116,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             "users user requests request conversations sessions sequences chats customers "
             "streams people once concurrent concurrently hold holds simultaneous simultaneously fit "
             "fits support supports handle handles batch maximum max largest chat chatting talk parallel "
-            "same time person agents developers students employees access share"
+            "same time before person agents developers students employees access share"
         ),
     ),
     intent(

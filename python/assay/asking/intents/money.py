@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts, serving
-from assay.asking.intents.intent import COST, LATENCY, MONEY, RESOLVE, SERVED, Intent, intent
+from assay.asking import facts, replicas, serving
+from assay.asking.intents.intent import COST, LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="hours-bought",
+        cue=(r"how many (?:(?:gpu|\ue001+)[ -]?)?hours?\b",),
+        answer=facts.hours_bought,
+        slots="accelerator provider finance offer budget rent",
+        nearest=RESOLVE.format("econ.rent.price"),
+        needs="accelerator budget",
+        lacks="model tokens",
+        words="gpu hours hour buy rent get",
+    ),
+    intent(
+        name="rate-cost",
+        workload="serving",
+        cue=COST,
+        answer=replicas.rate_cost,
+        slots=f"{SERVED} {MONEY} rate ttft_limit tpot_limit per_time days",
+        nearest=LOAD,
+        needs="rate",
+        lacks="tokens per_tokens factor requests",
+        words="cost costs serve handle traffic sustain hour hourly",
+    ),
     intent(
         name="rent",
         cue=(
@@ -19,11 +40,21 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\bcharges?\b",
         ),
         answer=facts.rent,
-        slots="accelerator provider finance offer gpus nodes days per_time per_gpu rent",
+        slots="accelerator provider finance offer gpus nodes days per_time per_gpu rent gpu_hours",
         nearest=RESOLVE.format("econ.rent.price"),
         needs="accelerator",
         lacks="model tokens load factor concurrency electricity_price pue place requests rate budget gpu_price",
         words="market hourly hour hours h charge charges cloud provider clouds providers",
+    ),
+    intent(
+        name="rent",
+        cue=(r"\bat\b", *COST, r"how much"),
+        answer=facts.rent,
+        slots="accelerator provider finance offer rent gpu_hours",
+        nearest=RESOLVE.format("econ.rent.price"),
+        needs="accelerator gpu_hours",
+        lacks="model tokens factor gpu_price",
+        words="hours hour cost costs price",
     ),
     intent(
         name="cost",
@@ -31,14 +62,15 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             *COST,
             r"should i",
+            r"worth (?:it|the)",
             r"best (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
         answer=serving.cost,
-        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days",
+        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days token_rate",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
-            "output input cached pay dollar cloud buy should effective hour hourly generate process"
+            "output input cached pay dollar cloud buy should effective hour hourly generate process way worth self"
         ),
     ),
     intent(
@@ -58,12 +90,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"better",
             r"output rate",
             r"generation rate",
+            r"tokens? (?:per|an?|each|every|in an?|/) ?(?:minute|hour|day|week|month|year)\b",
         ),
         answer=serving.throughput,
         slots=f"{SERVED} per_gpu",
         nearest=RESOLVE.format("serving.throughput"),
         lacks="rate speed",
-        words="output second s tok higher highest best better fast user see",
+        words=(
+            "output second s tok higher highest best better fast user see max maximum maximal peak most "
+            "saturated saturation minute hour day week month year generation generates"
+        ),
         more_is_better=True,
     ),
     intent(
@@ -74,6 +110,6 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=SERVED,
         nearest=RESOLVE.format("serving.end_to_end_time"),
         lacks="rate",
-        words="request response end long latency answer whole finish",
+        words="request response end long latency answer whole finish chat summarize reply",
     ),
 )

@@ -106,6 +106,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         answer=training.gpu_hours,
         slots=RUN,
         nearest=ESTIMATE,
+        lacks="gpu_hours budget",
         words="many hour hours",
     ),
     intent(
@@ -188,7 +189,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"how many (?:days|weeks|hours|months)",
             r"\bdays\b",
             r"\bweeks\b",
-            r"time to train",
+            r"time to (?:train|pre-?train|\ue007)",
             r"training time",
             r"duration",
             r"when (?:is|will)",
@@ -212,6 +213,20 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="tokens",
         lacks="gpus",
         words="nodes servers finish done complete large big",
+    ),
+    intent(
+        name="train-fewest",
+        workload="training",
+        cue=(
+            r"\b(?:min|minimum|minimal|fewest|smallest|least)\b",
+            r"how many (?:gpus|cards|accelerators|nodes|\ue001+)",
+        ),
+        answer=training.fewest,
+        slots="model accelerator tuning context format",
+        nearest=ESTIMATE,
+        needs="model",
+        lacks="tokens days gpus nodes memory",
+        words="number hold holds fit fits required memory nodes",
     ),
     intent(
         name="train-memory",

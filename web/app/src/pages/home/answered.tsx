@@ -47,7 +47,7 @@ function Understanding({ asked }: { readonly asked: Asked }) {
             ))}
           </>
         ) : (
-          <span>No variable matches this question.</span>
+          !asked.intent && <span>No variable matches this question.</span>
         )}
         {asked.not_understood.length > 0 && (
           <>
@@ -60,29 +60,35 @@ function Understanding({ asked }: { readonly asked: Asked }) {
           </>
         )}
       </div>
+      {answer?.text && <p className="answer-text">{answer.text}</p>}
+      {answer && answer.rows.length > 0 && <Alternatives rows={answer.rows} />}
+      {!first && answer?.problem && <p className="answer-text">{answer.problem}</p>}
       {first && (
         <div className="answer">
-          <Figure
-            size="hero"
-            label={<code>{first.name}</code>}
-            quantity={
-              answer && answer.value !== null
-                ? {
-                    value: answer.value,
-                    unit: answer.unit ?? "",
-                    lo: answer.lo,
-                    hi: answer.hi,
-                    isPredicted: true,
-                  }
-                : null
-            }
-            missing={
-              answer?.missing.length
-                ? `${answer.missing.length} inputs are missing`
-                : (answer?.problem ?? "no value")
-            }
-            basis={answer && `predicted, in the scenario ${answer.preset.replaceAll("_", " ")}`}
-          />
+          {/* A verdict or a choice is its text: the figure behind it is not what was asked for. */}
+          {!(answer?.verdict || answer?.choice) && (
+            <Figure
+              size="hero"
+              label={<code>{first.name}</code>}
+              quantity={
+                answer && answer.value !== null
+                  ? {
+                      value: answer.value,
+                      unit: answer.unit ?? "",
+                      lo: answer.lo,
+                      hi: answer.hi,
+                      isPredicted: true,
+                    }
+                  : null
+              }
+              missing={
+                answer?.missing.length
+                  ? `${answer.missing.length} inputs are missing`
+                  : (answer?.problem ?? "no value")
+              }
+              basis={answer && `predicted, in the scenario ${answer.preset.replaceAll("_", " ")}`}
+            />
+          )}
           <div className="answer-links">
             {hasPage("receipt") && (
               <a className="button primary" href={linkTo("receipt", first.name, answer)}>
@@ -109,8 +115,10 @@ function Understanding({ asked }: { readonly asked: Asked }) {
           </div>
         </div>
       )}
-      {answer && <Conditions answer={answer} />}
-      {answer && <CopyCommand command={answer.command} />}
+      {answer && <Conditions assumed={asked.assumed} violated={answer.violated} />}
+      {asked.commands.map((command) => (
+        <CopyCommand key={command} command={command} />
+      ))}
       {asked.candidates.length > 1 && (
         <p className="small muted also">
           Or:{" "}
@@ -126,17 +134,34 @@ function Understanding({ asked }: { readonly asked: Asked }) {
   );
 }
 
-/** What was assumed so that the model fits, and what the scenario breaks nevertheless. */
-function Conditions({ answer }: { readonly answer: Answer }) {
-  if (!answer.assign.length && !answer.violated.length) return null;
+/** Alternatives with their figures, the best first. */
+function Alternatives({ rows }: { readonly rows: Answer["rows"] }) {
+  return (
+    <dl className="alternatives">
+      {rows.map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** What the question leaves open and was assumed, and what the scenario breaks nevertheless. */
+function Conditions(props: {
+  readonly assumed: readonly string[];
+  readonly violated: readonly string[];
+}) {
+  if (!props.assumed.length && !props.violated.length) return null;
   return (
     <ul className="conditions">
-      {answer.assign.map((pair) => (
-        <li key={pair}>
-          <Tag tone="accent">assumed</Tag> <code>{pair}</code>, the fewest GPUs that hold the model
+      {props.assumed.map((line) => (
+        <li key={line}>
+          <Tag tone="accent">assumed</Tag> {line}
         </li>
       ))}
-      {answer.violated.map((meaning) => (
+      {props.violated.map((meaning) => (
         <li key={meaning}>
           <Tag tone="bad">does not hold</Tag> {meaning}
         </li>

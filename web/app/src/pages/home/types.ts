@@ -1,6 +1,7 @@
 export interface Asked {
   readonly question: string;
-  readonly intent: "explain" | "value" | "compare" | "reduce";
+  /** What was asked for, such as "fit"; empty where nothing was understood. */
+  readonly intent: string;
   readonly candidates: readonly {
     readonly name: string;
     readonly meaning: string;
@@ -10,6 +11,10 @@ export interface Asked {
   readonly entries: readonly { readonly entry: string; readonly title: string }[];
   readonly presets: readonly string[];
   readonly not_understood: readonly string[];
+  /** The commands that were run, or the nearest one where the question is refused. */
+  readonly commands: readonly string[];
+  /** What the question leaves open and the answer takes by itself, in words. */
+  readonly assumed: readonly string[];
   readonly answer: Answer | null;
 }
 
@@ -17,7 +22,7 @@ export interface Answer {
   readonly target: string;
   readonly preset: string;
   readonly with: readonly string[];
-  /** What was assumed so that the named model fits, as after --assign. */
+  /** Values that the command gives, as after --set. */
   readonly assign: readonly string[];
   /** Constraints of the scenario that do not hold, in words. */
   readonly violated: readonly string[];
@@ -27,6 +32,12 @@ export interface Answer {
   readonly lo: number | null;
   readonly hi: number | null;
   readonly text: string | null;
+  /** "yes" or "no", where that is the answer. */
+  readonly verdict: string | null;
+  /** The best of the alternatives, where there are some. */
+  readonly choice: string | null;
+  /** Alternatives with their figures. */
+  readonly rows: readonly (readonly [string, string])[];
   readonly missing: readonly string[];
   readonly problem: string | null;
 }
