@@ -58,8 +58,9 @@ def figure(command: Any, capsys: pytest.CaptureFixture[str]) -> float:
     assert run([*words, "--json"]) in (0, 3), command.line
     data = json.loads(capsys.readouterr().out)
     if isinstance(command, Estimate):
-        targets = {row["target"]: row["value"] for row in data["report"]["targets"]}
-        return float(targets[command.target])
+        values = {row["name"]: row["value"].split()[0] for row in data["defaults"] if row["value"]}
+        values |= {row["target"]: row["value"] for row in data["report"]["targets"]}
+        return float(values[command.target])
     if isinstance(command, Predict):
         return float(data["totals"]["step"]["expected"]) / 1e6
     if isinstance(command, PredictLoad):

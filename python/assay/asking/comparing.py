@@ -47,6 +47,10 @@ _DRIVERS: Final[tuple[tuple[str, str, str], ...]] = (
 _DRIVER_WORDS: Final = {slot: re.compile(words) for slot, words, _ in _DRIVERS}
 _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 """A GPU without a number, beside others with one."""
+_LABELS: Final = {
+    "tensor": "tensor {}", "concurrency": "batch {}", "context": "context {}", "prompt": "prompt {}",
+    "output": "output {}",
+}  # fmt: skip
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
@@ -73,15 +77,16 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
         every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
         return frozenset(("gpus", "accelerator")), every
     slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
-    if not slot and len(reading.values("concurrency")) > 1 and _OPPOSED.search(reading.rest):
-        slot = "concurrency"
+    if not slot and _OPPOSED.search(reading.rest):
+        lengths = ("concurrency", "context", "prompt", "output")
+        slot = next((slot for slot in lengths if len(reading.values(slot)) > 1), "")
     values = reading.values(slot)
     if not slot and len(reading.values("format")) == 1 and comparatives(reading):
         # Faster than what a format replaces.
         slot, values = "format", list(dict.fromkeys((*reading.values("format"), "bf16")))
     if len(values) < 2:
         return frozenset(), []
-    label = {"tensor": "tensor {}", "concurrency": "batch {}"}.get(slot, "{}")
+    label = _LABELS.get(slot, "{}")
     return frozenset((slot,)), [(label.format(value), {slot: value}) for value in values]
 
 

@@ -65,13 +65,40 @@ def carbon_intensity(reading: Reading) -> Outcome:
 
 
 def bandwidth(reading: Reading) -> Outcome:
-    """Memory bandwidth of an accelerator."""
-    return _of_accelerator(reading, "gpu.memory.bandwidth")
+    """Memory bandwidth of an accelerator, or of several together."""
+    return _together(reading, _of_accelerator(reading, "gpu.memory.bandwidth"))
 
 
 def memory_capacity(reading: Reading) -> Outcome:
-    """Memory of an accelerator."""
-    return _of_accelerator(reading, "gpu.memory.capacity")
+    """Memory of an accelerator, or of several together."""
+    return _together(reading, _of_accelerator(reading, "gpu.memory.capacity"))
+
+
+def _together(reading: Reading, outcome: Outcome) -> Outcome:
+    """The figure of as many GPUs as the question says."""
+    gpus = gpus_of(reading)
+    if gpus in (None, 1):
+        return outcome
+    each, unit = outcome.number
+    unit = unit.replace("/(s*GPU)", "/s").removesuffix("/GPU")
+    whole = gpus * (each or math.nan)
+    text = f"{whole:,.6g} {unit}: {gpus:,} x {outcome.text.rpartition(': ')[2]}"
+    return replace(outcome, text=text, value=whole, unit=unit)
+
+
+def making(reading: Reading) -> Outcome:
+    """What a GPU costs to make: dies, memory, package and module."""
+    return _of_accelerator(reading, "manufacturing.gpu.cost")
+
+
+def multiprocessors(reading: Reading) -> Outcome:
+    """Multiprocessors of an accelerator."""
+    return _of_accelerator(reading, "gpu.multiprocessors")
+
+
+def node_gpus(reading: Reading) -> Outcome:
+    """GPUs of a node."""
+    return _of(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
 
 
 def power_limit(reading: Reading) -> Outcome:
@@ -84,7 +111,7 @@ def peak(reading: Reading) -> Outcome:
     outcome = _of_accelerator(reading, "gpu.peak_flops")
     name = reading.get("format")
     if name in (None, "bf16", "f16"):
-        return outcome
+        return _together(reading, outcome)
     if name not in _RATES:
         raise InputError(f"the catalog has no rate of {name}", "fp8, int8, fp4 or 16 bits")
     times = _of_accelerator(reading, _RATES[name]).result
@@ -93,7 +120,12 @@ def peak(reading: Reading) -> Outcome:
     whole = times.value * (outcome.result.value or math.nan)
     text = f"{whole:,.4g} TFLOP/s in {name}: {times.value:g} times {outcome.result.text}"
     commands = (outcome.result.command, times.command)
-    return replace(outcome, text=text, commands=commands, value=whole, unit="TFLOP/s")
+    outcome = replace(outcome, text=text, commands=commands, value=whole, unit="TFLOP/s")
+    return (
+        _together(reading, replace(outcome, text=f"peak: {whole:,.4g} TFLOP/s in {name}"))
+        if gpus_of(reading)
+        else outcome
+    )
 
 
 def link_bandwidth(reading: Reading) -> Outcome:

@@ -24,6 +24,8 @@ _CHANGES: Final = re.compile(
     r"what if|(?:what )?happens?|effect|impact|change[sd]?\b"
     r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
 )
+_OF_GPUS: Final = re.compile(r"\b(?:memory|vram|hbm|[tp]?flops?|bandwidth)\b")
+"""What a node has as much of as its GPUs together."""
 _DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
 """Intents whose words may be those of what changes."""
 
@@ -41,6 +43,8 @@ def recognized(reading: Reading) -> tuple[Reading, Intent | None, str]:
     rented = reading.slots & {"rent", "offer", "provider", "finance"}
     if rented and "node" in reading.slots and reading.values("finance") != ["buy"]:
         # Clouds rent out nodes by their GPUs.
+        reading = with_node_as_gpus(reading)
+    if "node" in reading.slots and _OF_GPUS.search(reading.rest):
         reading = with_node_as_gpus(reading)
     workload = workload_of(reading)
     intent = _by_words(reading, workload)

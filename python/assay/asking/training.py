@@ -274,6 +274,11 @@ def emissions(reading: Reading) -> Outcome:
     return replace(outcome, assumed=(*outcome.assumed, said))
 
 
+def water(reading: Reading) -> Outcome:
+    """Water of a run, at the site and of its electricity."""
+    return _estimate(reading, "carbon.run.water")
+
+
 def mfu(reading: Reading) -> Outcome:
     """Model FLOPs utilization of a run."""
     return _estimate(reading, "training.mfu", counts_tokens=False)
@@ -330,8 +335,11 @@ def failures(reading: Reading) -> Outcome:
     if "tokens" in reading.slots:
         return _estimate(reading, "cluster.run.interruptions")
     reading_of_job = reading.with_values({"days": None, "per_time": None})
+    said: tuple[str, ...] = ()
+    if gpus_of(reading) is None:
+        reading_of_job, said = reading_of_job.with_values({"gpus": 1}), ("a job of one GPU",)
     outcome = _figure(reading_of_job, "cluster.job.mtbf")
-    assumed = tuple(line for line in outcome.assumed if not line.startswith("model"))
+    assumed = (*said, *(line for line in outcome.assumed if not line.startswith("model")))
     hours = outcome.result.value or math.nan
     if (days := reading.get("days", reading.get("per_time"))) is not None:
         number = days * 24 / hours

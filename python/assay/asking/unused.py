@@ -24,7 +24,7 @@ _CHANGE_WORDS: Final = word_set(
 )
 _COMPARING_WORDS: Final = word_set(
     """which better best faster cheaper cheapest fastest compare compared between choose pick
-    prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country or
+    prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country state region place or
     instead card one expensive worse"""
 )
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")

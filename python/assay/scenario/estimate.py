@@ -48,6 +48,7 @@ TARGETS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("energy", "econ.run.energy"),
         ("emissions", "carbon.run.total"),
         ("emissions of electricity", "carbon.run.operational"),
+        ("water", "carbon.run.water"),
         ("memory of a GPU", "parallelism.memory.total"),
         ("interruptions", "cluster.run.interruptions"),
     ),

@@ -127,6 +127,15 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="emit tons tonnes produce cause climate",
     ),
     intent(
+        name="water",
+        workload="training",
+        cue=(r"\bwater\b", r"lit(?:er|re)s?"),
+        answer=training.water,
+        slots=RUN,
+        nearest=ESTIMATE,
+        words="water use uses usage used consumption consume liters litres",
+    ),
+    intent(
         name="train-electricity",
         workload="training",
         cue=(
