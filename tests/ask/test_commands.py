@@ -45,6 +45,7 @@ REFUSED = (
     "what is the meaning of life",
     "who won the world cup",
     "how smart is llama 70b",
+    "at which rent is b200 cheaper than h100",
     "quality of llama 8b in fp8",
 )
 

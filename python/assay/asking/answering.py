@@ -147,7 +147,7 @@ def ask(question: str) -> AskAnswer:
             reading, intent, [], InputError(reason, filled(command, reading, workload)), workload
         )
     reading = adapted(reading, intent)
-    if intent.name == "break-even":
+    if intent.name in ("break-even", "payback"):
         # Owning and renting are the two sides of it, not alternatives to ask for one by one.
         reading = reading.with_values({"finance": None})
     slots, changes = alternatives(reading)[0], is_change(reading)

@@ -30,7 +30,7 @@ _CHOSEN: Final = {
 _ACCELERATOR: Final = re.compile(
     r"(?:what|which) (?:\w+ )?(?:gpu|card|accelerator)s?\b"
     r"|(?:fastest|cheapest|best|most (?:affordable|economical|cost[ -]?effective|efficient)|best value"
-    r"|lowest[ -]cost) (?:(?:gpu|card|accelerator|chip)s?|way|option|hardware)\b"
+    r"|lowest[ -]cost) (?:(?:gpu|card|accelerator|chip)s?|way|option|hardware|config(?:uration)?|setup)\b"
 )
 _BEST_OF: Final = (
     "cost", "throughput", "ttft", "tpot", "latency", "efficiency", "energy", "capacity",

@@ -51,6 +51,8 @@ _LABELS: Final = {
     "tensor": "tensor {}", "concurrency": "batch {}", "context": "context {}", "prompt": "prompt {}",
     "output": "output {}",
 }  # fmt: skip
+_DEAREST_HOUR: Final = 100.0
+"""Dollars below which a price beside a GPU is of an hour."""
 _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
@@ -76,6 +78,8 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
         pairs = zip(counts, names, strict=True)
         every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
         return frozenset(("gpus", "accelerator")), every
+    if (paid := _rents_of(reading, names)) is not None:
+        return paid
     slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")
     if not slot and _OPPOSED.search(reading.rest):
         lengths = ("concurrency", "context", "prompt", "output")
@@ -88,6 +92,22 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
         return frozenset(), []
     label = _LABELS.get(slot, "{}")
     return frozenset((slot,)), [(label.format(value), {slot: value}) for value in values]
+
+
+def _rents_of(
+    reading: Reading, names: Sequence[str]
+) -> tuple[frozenset[str], list[tuple[str, dict[str, Any]]]] | None:
+    """Rents that stand beside the accelerators that they are of: an H100 at $2 or an H200 at $3."""
+    for slot in ("rent", "budget"):
+        prices = [part.value for part in reading.mentions if part.slot == slot]
+        if len(names) > 1 and len(prices) == len(names) and max(prices) < _DEAREST_HOUR:
+            pairs = zip(prices, names, strict=True)
+            every = [
+                (f"{name} at {price:g} USD/h", {"rent": price, "budget": None, "accelerator": name})
+                for price, name in pairs
+            ]
+            return frozenset(("rent", "accelerator", slot)), every
+    return None
 
 
 def compare(

@@ -19,6 +19,7 @@ _COUNT_WORDS: Final = {
     "a": 1, "an": 1, "one": 1, "single": 1, "a single": 1, "two": 2, "three": 3, "four": 4,
     "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16,
     "hundred": 100, "a hundred": 100, "a thousand": 1000, "a couple of": 2, "half a": 0.5,
+    "dual": 2, "quad": 4,
 }  # fmt: skip
 _SECONDS: Final = {
     "ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0,

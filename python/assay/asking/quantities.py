@@ -256,6 +256,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ("prompt", LENGTH + TOKENS + r"(?= (?:document|text|article|file|book|paper)s?\b)", tokens),
     ("prompt", r"(?<=summarize )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=into )" + LENGTH + TOKENS, tokens),
+    ("output", r"(?<=write )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generate )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=how long for )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generating )" + LENGTH + TOKENS, tokens),
@@ -348,7 +349,8 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"(?<![\w.])(?<!per )(?:at |with )?"
         + COUNTED
         + r"\s*(?:concurrent|simultaneous|parallel|active|running)?"
-        + r"\s*(?:users?|sessions?|conversations?|streams?|chats?|clients?|customers|people)\b",
+        + r"\s*(?:users?|sessions?|conversations?|streams?|chats?|clients?|customers|people|employees"
+        + r"|developers|engineers|students|agents)\b",
         tokens,
     ),
     (

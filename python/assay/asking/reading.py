@@ -22,7 +22,7 @@ FILLER: Final = word_set(
     really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
     make makes possible possibly enough versus vs against compared compare comparison until
     difference instead rather same both either single produce produces reach reaches achieve achieves
-    deliver delivers expect hosting option options"""
+    deliver delivers expect hosting option options app application service product company team startup"""
 )
 """Words that carry no meaning here. A negation has one, and nothing understands it."""
 NO_FIGURE: Final = word_set("when where who")
@@ -148,6 +148,10 @@ def _taken_as(mentions: tuple[Mention, ...]) -> Iterator[str]:
     for part in mentions:
         if part.slot == "format" and "q" in part.value and part.words != part.value:
             yield f'"{part.words}" is {part.value}'
+        elif part.slot == "concurrency" and re.search(
+            r"employ|develop|engin|student|agent", part.words
+        ):
+            yield f'"{part.words}" all at once'
         elif part.slot == "rent" and not re.search(r"\$|usd|dollar|buck", part.words):
             yield f'"{part.words}" is in USD'
         elif (

@@ -20,9 +20,11 @@ from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import within_a_node
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.text import MASKS
 from assay.errors import AssayError, InputError
 from assay.plurals import count
 
+_HOW_MANY: Final = re.compile(r"(?:how many|number of) " + MASKS["accelerator"])
 _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
@@ -86,7 +88,7 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
     unit, value = "replica", instances
     if "node" in reading.rest:
         unit, value = "node", nodes
-    elif "gpu" in reading.rest or "card" in reading.rest:
+    elif "gpu" in reading.rest or "card" in reading.rest or _HOW_MANY.search(reading.rest):
         unit, value = "GPU", gpus
     text = (
         f"{count(instances, 'replica')} of {count(tensor * pipeline, 'GPU')}: {count(gpus, 'GPU')}, "

@@ -30,6 +30,9 @@ _HOURS_OF: Final = re.compile(
     r"(?<![a-z\d.])(\d{1,12}(?:\.\d{1,3})? ?(?:k|m|million|thousand)?) ([a-z]{1,3}\d{2,4}[a-z]{0,2})[ -]hours?\b"
 )
 """Hours of a GPU by its name: GPU-hours."""
+_VALUE: Final = re.compile(
+    r"\bprice[ /-](?:to[ -])?performance\b|\bperf(?:ormance)? per (?:dollar|buck)\b|\bbang for (?:the|your|my) buck\b"
+)
 _BITS: Final = re.compile(r"(?<=\d)( ?[kKMGT])b(?:/s|ps)\b")
 """Bits in seconds, by the lower case of their letter."""
 _WITH: Final = re.compile(r"(?<![a-z0-9])w/(o\b)?")
@@ -80,6 +83,7 @@ def normalized(question: str) -> str:
     text = _RACK.sub(lambda match: f"{match[1] or match[2] or 'gb200'} nvl72", text)
     text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
     text = _WHO.sub("which provider ", _WHILE.sub("while ", _OF_EIGHT.sub(r"\2 \1", text)))
+    text = _VALUE.sub("cost per token", re.sub(r"(?<![a-z\d])t/s\b", "tokens/s", text))
     text = _HOURS_OF.sub(r"\1 gpu hours of \2", text)
     return _PARAMETERS.sub(r"\1b", text)
 

@@ -24,8 +24,8 @@ _CHANGE_WORDS: Final = word_set(
 )
 _COMPARING_WORDS: Final = word_set(
     """which better best faster cheaper cheapest fastest compare compared between choose pick
-    prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country state region place or
-    instead card one expensive worse"""
+    prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country state region place
+    or instead card one expensive worse"""
 )
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
 _NODE_WORDS: Final = word_set("node nodes server servers machine machines box boxes")
@@ -37,7 +37,7 @@ _VENDOR: Final = re.compile(
 
 def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: bool) -> list[str]:
     """Names, numbers and words of the question that the intent does not use."""
-    used = intent.slots | ({"factor"} if changes else set())
+    used = intent.slots | slots | ({"factor"} if changes else set())
     if changes and (changed := driver(reading)) is not None:
         used |= {changed[0], "finance"}
     best = asks_for_best(reading, intent)

@@ -15,17 +15,21 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"pay[ -]?back",
             r"(?:how long|how many (?:days|months|years|hours)|when)\b.*\b(?:break[ -]?even|pays? off|worth)",
             r"break[ -]?even (?:time|period|months?|days?|hours?)",
+            r"how long\b.*\bbeats?\b",
         ),
         answer=purchases.payback,
         slots="accelerator rent provider offer finance place electricity_price pue gpu_price site",
         nearest=RESOLVE.format("econ.gpu.price"),
-        words="pay pays payback itself themselves break even time period long when price worth months days",
+        words=(
+            "pay pays payback itself themselves break even time period long when price worth months days "
+            "beat beats until income"
+        ),
     ),
     intent(
         name="break-even",
         cue=(
             r"break[ -]?even",
-            r"at (?:which|what) utili[sz]ation",
+            r"(?:which|what) utili[sz]ation",
             r"worth (?:buying|owning)",
             r"pays? off",
         ),

@@ -24,6 +24,18 @@ INTENTS: Final[tuple[Intent, ...]] = (
         + TRAIN.format("cluster.run.interruptions"),
     ),
     intent(
+        name="price-at-which",
+        cue=(
+            r"\b(?:at|below|above|under|from) (?:which|what) (?:\ue007+|price|cost|rate|tariff)",
+            r"break[ -]?even (?:price|rent|\ue007)",
+        ),
+        answer=None,
+        slots="",
+        nearest="the price at which two are equal is solved for, not asked: assay solve --unknown "
+        "econ.rent.price --equal 'econ.cost.per_output_token=2e-7 USD/token' --preset "
+        "llama3_8b_h200_serving --with finance/rented",
+    ),
+    intent(
         name="quality",
         cue=(
             r"accuracy",

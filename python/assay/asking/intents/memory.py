@@ -99,6 +99,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"how many .*\b(?:users?|requests?(?! ?(?:(?:per|a|/) ?[a-z]|\ue007))|conversations?|sessions?"
             r"|sequences?|chats?|customers?|streams?|people|developers?|students?|employees?|agents?)\b",
+            r"\b(?:max(?:imum)?|number of|most)\b.*\b(?:users?|sessions?|conversations?|people)\b",
             r"concurrent",
             r"concurrency",
             r"\bat once\b",

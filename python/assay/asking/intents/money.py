@@ -70,7 +70,8 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days token_rate",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
-            "output input cached pay dollar cloud buy should effective hour hourly generate process way worth self"
+            "output input cached pay dollar cloud buy should effective hour hourly generate process way worth self "
+            "configuration config"
         ),
     ),
     intent(
@@ -98,7 +99,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         lacks="rate speed",
         words=(
             "output second s tok higher highest best better fast user see max maximum maximal peak most "
-            "saturated saturation minute hour day week month year generation generates"
+            "sec saturated saturation minute hour day week month year generation generates"
         ),
         more_is_better=True,
     ),
@@ -110,6 +111,6 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=SERVED,
         nearest=RESOLVE.format("serving.end_to_end_time"),
         lacks="rate",
-        words="request response end long latency answer whole finish chat summarize reply",
+        words="request response end long latency answer whole finish chat summarize reply write",
     ),
 )
