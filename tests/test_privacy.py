@@ -58,6 +58,8 @@ PAGES = "ui/children.py"
 PULL = "engine/loading/wheels.py"
 """Runs pip for `assay pull`."""
 POWER = "validate/fitting/measure_power.py"
+AGENTS = "improve/fleet/node.py"
+"""Starts the agents of a fleet, by the command that the user names."""
 """Runs nvidia-smi to lock clocks while the power of kernels is measured for a fit."""
 ATTACH = "observe/attach/program.py"
 """Runs the program of `assay trace attach`."""
@@ -137,6 +139,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         SECOND,
         PAGES,
         POWER,
+        AGENTS,
     }
 
 
