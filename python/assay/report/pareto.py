@@ -18,6 +18,7 @@ from assay.report.run_files import EXPERIMENTS, RunFiles, selected
 PREFIX: Final = "pareto."
 ARMS: Final = (("start", "control"), ("kept", "treatment"))
 FIGURES: Final = (
+    ("rate", "rate", "requests/s"),
     ("throughput", "output_throughput", "tokens/s"),
     ("interactivity", "tokens_per_s_user", "tokens/s of a user"),
 )
@@ -50,14 +51,12 @@ def pareto_claims(record: RunRecord, files: RunFiles, claim: MakeClaim) -> Itera
         select = {"experiment": measured.experiment, "arm": arm}
         rows = [row for row in selected(files.blocks, select) if not row["dropped"]]
         for part in range(1, BINS + 1):
-            rates = {row["figures"].get(f"ramp_{part}_rate") for row in rows} - {None}
-            if len(rates) != 1:
+            if not all(f"ramp_{part}_rate" in row["figures"] for row in rows) or not rows:
                 continue
-            (rate,) = rates
             for what, figure, unit in FIGURES:
                 yield from claim(
                     f"{PREFIX}{name}.{part}.{what}",
-                    f"{what} of the {name} settings at {words.number(rate)} requests/s: {{figure}}",
+                    f"{what} of the {name} settings in part {part} of the ramps: {{figure}}",
                     unit,
                     Evidence(
                         EXPERIMENTS,
@@ -65,7 +64,7 @@ def pareto_claims(record: RunRecord, files: RunFiles, claim: MakeClaim) -> Itera
                         select,
                         {"confidence": record.confidence, "figure": f"ramp_{part}_{figure}"},
                     ),
-                    details={"arm": name, "part": part, "rate": rate, "what": what},
+                    details={"arm": name, "part": part, "what": what},
                 )
 
 
@@ -76,11 +75,12 @@ def points(claims: Sequence[Claim]) -> list[Point]:
         key = claim.details["arm"], claim.details["part"]
         parts.setdefault(key, {})[claim.details["what"]] = claim
     whole = [
-        Point(str(arm), float(pair["throughput"].details["rate"]), throughput, interactivity)
-        for (arm, _), pair in parts.items()
-        if len(pair) == len(FIGURES)
-        if (throughput := pair["throughput"].figure) is not None
-        and (interactivity := pair["interactivity"].figure) is not None
+        Point(str(arm), rate.value, throughput, interactivity)
+        for (arm, _), claimed in parts.items()
+        if len(claimed) == len(FIGURES)
+        if (rate := claimed["rate"].figure) is not None
+        and (throughput := claimed["throughput"].figure) is not None
+        and (interactivity := claimed["interactivity"].figure) is not None
     ]
     return [
         Point(

@@ -13,7 +13,7 @@ from assay.load.workloads.ramp import LEAST_REQUESTS, SLO_RATE, SPAN, ramp_lengt
 from assay.load.workloads.workload import Window, Workload
 
 MAXIMIZED: Final = ("rate",)
-RAMP_SHARE: Final = 0.025
+RAMP_SHARE: Final = 0.0125
 """Length of a ramp as a part of the budget."""
 LEAST_RAMP_S: Final = 5.0
 EDGE: Final = 1.05
