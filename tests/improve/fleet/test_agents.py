@@ -8,13 +8,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fleet_processes import CHANGED, START, promote, servers
+from fleet_processes import CHANGED, START, promote, servers, workload
 from injection import run_command, servers_of
+from knob_engine import KnobEngine
 
 from assay.errors import InputError
 from assay.improve.engines import process
+from assay.improve.fleet.agent import Agent
+from assay.improve.fleet.lines import LineReader
 from assay.improve.fleet.settings import PromotionSettings
 from assay.improve.journal import journal, run_folder
+from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.loop.progress import Silent
 from assay.load.workloads.workload import ServiceLevel
@@ -210,3 +214,14 @@ def test_a_kept_change_that_turns_bad_is_taken_back(
         assert outcome.problem.exit_code == 5
         assert fleet.settings() == [START] * 2
         assert {end.state for end in outcome.replicas.values()} == {"as at the start"}
+
+
+def test_an_agent_that_waits_tells_its_watchdog_that_it_lives(tmp_path: Path) -> None:
+    beats: list[float] = []
+    run = run_folder.create("waiting")
+    with journal.Journal.create(run.path) as writing:
+        own = JournaledEngine(KnobEngine(), writing, run, beats.append)
+        agent = Agent(LineReader(0), 1)
+        for _ in range(3):
+            agent._do(own, workload(), {}, {"do": "beat"})
+    assert len(beats) == 3

@@ -258,6 +258,12 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[_START_TICKS])
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    fields = _stat(pid)
+    return fields is not None and fields[_STATE] not in ("Z", "X")
+
+
 def command_line(pid: int) -> tuple[str, ...]:
     """The arguments that a process was started with; empty where they cannot be read."""
     try:

@@ -128,6 +128,9 @@ class Agent:
     ) -> dict[str, Any]:
         what = message.get("do")
         if what == "beat":
+            # Also for the watchdog, which takes an agent for hung that asks nothing of its engine:
+            # restarts of a large fleet leave some of it waiting for long.
+            own.settings()
             return {}
         if what == "apply":
             self._wait_s = float(message["wait_s"])

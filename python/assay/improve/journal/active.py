@@ -16,13 +16,7 @@ from typing import Any, Final
 from assay import paths
 from assay.errors import InputError
 from assay.files import read_json
-from assay.improve.engines.process import (
-    ServerRecord,
-    identify,
-    is_running,
-    start_ticks,
-    wait_until,
-)
+from assay.improve.engines.process import ServerRecord, identify, is_alive, is_running, wait_until
 from assay.improve.journal.run_folder import ACTIVE_NAME, RunFolder, runs_folder, write_synced
 
 _STARTED_S: Final = 2.0
@@ -86,7 +80,7 @@ def active_runs() -> list[ActiveRun]:
 
 def _identity(pid: int) -> dict[str, Any] | None:
     # A process that was started just now has no command line for a moment.
-    wait_until(lambda: start_ticks(pid) is None or identify(pid) is not None, _STARTED_S)
+    wait_until(lambda: not is_alive(pid) or identify(pid) is not None, _STARTED_S)
     process = identify(pid)
     return None if process is None else process.to_data()
 

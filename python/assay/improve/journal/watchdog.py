@@ -92,7 +92,12 @@ class Watchdog:
 def start_recovery(run: RunFolder) -> None:
     """Bring the engine of an abandoned run to the safe state, in a process of its own."""
     process = _spawn(run, NOBODY, subprocess.DEVNULL)
-    active.mark(run, NOBODY, process.pid)
+    # It may be done already, and have taken the marker and its folder away.
+    with suppress(FileNotFoundError):
+        active.mark(run, NOBODY, process.pid)
+    if process.poll() is not None:
+        active.unmark(run)
+        return
     # It outlives this process: it is not waited for.
     process.returncode = 0
 
