@@ -33,7 +33,9 @@ DEVICE void load_chunks(Chunk (&chunks)[CHUNKS], const CacheElement* row, Elemen
             const uint2 v = load8_streaming(row + element(c), valid);
             chunks[c].words[0] = v.x, chunks[c].words[1] = v.y;
         } else {
-            const uint4 v = load16_streaming(row + element(c), valid);
+            // Four lanes read 64 bytes of a key; the other half of its line is asked for next.
+            const CacheElement* at = row + element(c);
+            const uint4 v = QUANTIZED ? load16_streaming(at, valid) : load16_of_line(at, valid);
             chunks[c].words[0] = v.x, chunks[c].words[1] = v.y;
             Chunk& upper = chunks[c + PAIRED_CHUNKS];
             upper.words[CHUNK_WORDS - 2] = v.z, upper.words[CHUNK_WORDS - 1] = v.w;

@@ -175,7 +175,19 @@ DEVICE uint4 load16_streaming(const void* p, bool valid) {
     return v;
 }
 
-// The same for 8 bytes.
+// The same of a line that is read whole: L2 fetches its 128 bytes at once, though 64 are asked for.
+DEVICE uint4 load16_of_line(const void* p, bool valid) {
+    uint4 v;
+    asm volatile("{\n.reg .pred valid;\nsetp.ne.b32 valid, %5, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+                 "@valid ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p), "r"(int(valid))
+                 : "memory");
+    return v;
+}
+
+// load16_streaming for 8 bytes.
 DEVICE uint2 load8_streaming(const void* p, bool valid) {
     uint2 v;
     asm volatile("{\n.reg .pred valid;\nsetp.ne.b32 valid, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"

@@ -80,6 +80,7 @@ DEVICE uint4 load16_read_only(const void* p) { return emulated_aligned(static_ca
 DEVICE uint4 load16_read_only(const void* p, bool valid) { return valid ? load16_read_only(p) : uint4{0, 0, 0, 0}; }
 DEVICE uint4 load16_streaming(const void* p) { return load16_read_only(p); }
 DEVICE uint4 load16_streaming(const void* p, bool valid) { return valid ? load16_read_only(p) : uint4{0, 0, 0, 0}; }
+DEVICE uint4 load16_of_line(const void* p, bool valid) { return load16_streaming(p, valid); }
 DEVICE uint2 load8_streaming(const void* p, bool valid) {
     return valid ? emulated_aligned(static_cast<const uint2*>(p)) : uint2{0, 0};
 }
