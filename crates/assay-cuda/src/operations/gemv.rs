@@ -146,7 +146,7 @@ impl CircularBuffer {
     const OTHER_BYTES: u64 = 2560;
     const MIN_STAGES: u64 = 2;
     /// Outputs up to which registers are faster: a CTA then has few tiles, and filling the buffer takes longest.
-    const FEW_OUTPUTS: u64 = 4096;
+    const FEW_OUTPUTS: u64 = 6144;
 
     /// The tiling and the buffer for one row of x and nested scales; none where registers are faster.
     fn new(
