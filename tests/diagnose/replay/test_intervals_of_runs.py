@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from decode_traces import eager
 
+from assay.diagnose.itemizing.profiler_cost import PYTORCH
 from assay.diagnose.replay.changes import parse_all
 from assay.diagnose.replay.planned_cost import Setting, ratios
 from assay.diagnose.replay.whatif import RUN_ERROR, whatif
@@ -35,3 +38,19 @@ def test_kernels_grow_alike_however_they_are_launched() -> None:
         return ratios(*pair, {"attention"})["attention"]
 
     assert grown(cuda_graphs=False) == pytest.approx(grown(cuda_graphs=True))
+
+
+def test_what_recording_cost_is_not_replayed(tmp_path: Path) -> None:
+    """A step that its launches bound is shorter by the records of the thread that launches."""
+    trace = open_recovered(eager().save(tmp_path / "trace.json"), None).trace
+    assert trace.header.source == "kineto"
+    answer = whatif(trace, parse_all(["host=1x"]))
+    kinds = trace.events["kind"].cast(pl.String)
+    steps = trace.steps.height
+    calls = int(kinds.is_in(["api", "sync"]).sum()) / steps
+    operations = int((kinds == "host").sum()) / steps
+    observed = float(np.median(np.diff(trace.steps["start_ns"].to_numpy())))
+    saved = observed - answer.before["step_ns"].value
+    assert abs(answer.self_replay_error) < 0.02
+    assert 0 < saved <= 1.2 * (calls * PYTORCH.call_ns + operations * PYTORCH.operation_ns)
+    assert any("its recording cost" in note for note in answer.notes)

@@ -15,6 +15,7 @@ from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, WhatIf
 from assay.diagnose.replay.figures import Z90
 from assay.diagnose.replay.load_figures import STEP_ERROR, Load, simulated
 from assay.diagnose.replay.planned_cost import PlannedCost, Setting
+from assay.diagnose.replay.recording import leave_out_recording
 from assay.diagnose.replay.scenario import Scenario
 from assay.diagnose.replay.step_cost import ObservedCost, StepCost, StepShape
 from assay.errors import AssayError, InputError
@@ -97,9 +98,12 @@ def whatif(
             "--rate, --input and --output describe one",
         )
     plain, changed = Scenario.of(trace), Scenario.of(trace)
-    base = step_times.step_times(plain)
-    if not len(base.ns):
+    replayed = step_times.step_times(plain)
+    if not len(replayed.ns):
         raise InputError("expected a trace with at least two steps, got fewer")
+    for recorded in (plain, changed):
+        leave_out_recording(recorded, trace)
+    base = step_times.step_times(plain)
     if base.phase == step_times.EVERY:
         changed.notes.append("no two steps are known to decode: all steps count")
     after_setting = _apply(changed, tuple(changes), setting, trace, base, node_gap_ns)
@@ -135,7 +139,7 @@ def whatif(
         len(base.ns),
         batch,
         context,
-        base.median() / observed - 1,
+        replayed.median() / observed - 1,
         notes=tuple(dict.fromkeys(changed.notes)),
     )
 
