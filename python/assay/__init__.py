@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from assay.scenario.questions.resolving import explain as explain, resolve as resolve
     from assay.scenario.questions.solving import solve as solve
     from assay.scenario.questions.sweeping import pareto as pareto, sweep as sweep
+    from assay.scenario.questions.walking import walk as walk
     from assay.validate.questions import score_cases as score_cases
 
 __version__: str = build_info()["version"]
@@ -144,6 +145,7 @@ _MODULES = {
     "scenario.questions.resolving": "explain resolve",
     "scenario.questions.solving": "solve",
     "scenario.questions.sweeping": "pareto sweep",
+    "scenario.questions.walking": "walk",
     "validate.questions": "score_cases",
 }
 """Modules and the public names of each, imported at first use: `import assay` stays light."""
