@@ -5,7 +5,8 @@
 
 The server is deterministic: every answer must be the one of a quiet run. Exit code 0: no request was lost, none has
 another answer, memory is flat (of its processes, and of the GPU where it computes there), and the server is idle
-afterward and ends with 0. The last line is the verdict.
+afterward and ends with 0. The last line is the verdict. The client needs a share of the machine, too: the server
+closes a connection whose request takes more than 30 s to arrive.
 """
 
 from __future__ import annotations
@@ -309,7 +310,12 @@ class Soak:
         """Ask for a change until it is made: one that requests forbid now is made later."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            answer = await self._http.post(path, json=body or None)
+            try:
+                answer = await self._http.post(path, json=body or None)
+            except httpx.HTTPError as error:
+                self.report.lost += 1
+                self.report.wrong.append(f"lost: {path}: {type(error).__name__}: {error}")
+                return
             if answer.status_code == 200:
                 return
             may_wait = answer.status_code in (409, 429, 503) and time.monotonic() < deadline
@@ -391,7 +397,8 @@ def soak(
         adapters = list(write_adapters(Path(folder) / "adapters", model))[:2]
         kv_tokens = KV_TOKENS_PER_USER * users
         with served(model, Path(folder) / "adapters", options, kv_tokens) as (url, pids):
-            name = json.loads(httpx.get(f"{url}/v1/models", trust_env=False).text)["data"][0]["id"]
+            models = httpx.get(f"{url}/v1/models", trust_env=False, timeout=TIMEOUT_SECONDS)
+            name = json.loads(models.text)["data"][0]["id"]
             return asyncio.run(Soak(url, name, seconds, seed, users).run(pids, adapters))
 
 
