@@ -6,14 +6,16 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.cases import with_node_as_gpus
+from assay.asking.cases import model_of, with_node_as_gpus
 from assay.asking.intents.intent import Intent
 from assay.asking.reading import Mention, Reading
-from assay.catalog import entries
+from assay.catalog import entries, models
 from assay.errors import InputError
 
 _AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
 """Intents to which a number of requests is of those at once."""
+_ANSWER: Final = 256
+"""Output tokens of a request that a question does not say."""
 _OF_A_GB: Final = 0.5
 _SIZED: Final = re.compile(r"(?<=[\d ])gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)s?\b")
 _USUAL: Final = (
@@ -42,6 +44,12 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
     if intent.name == "rent" and "budget" in reading.slots:
         # So many GPU-hours at a price: of an hour.
         reading = reading.with_values({"budget": None, "rent": reading.get("budget")})
+    if "prompt" in reading.slots and not reading.slots & {"output", "context"}:
+        prompt, longest = int(reading.get("prompt")), models.find(model_of(reading)).context
+        if longest is not None and prompt <= longest < prompt + _ANSWER:
+            # A prompt as long as the model's context leaves no room for an answer beside it.
+            said = (*reading.said, f"{prompt:,} tokens with the answer")
+            reading = replace(reading.with_values({"prompt": None, "context": prompt}), said=said)
     size, accelerator = reading.get("memory"), reading.get("accelerator")
     if size is not None and accelerator is not None and _has_memory(accelerator, size):
         # A 24 GB RTX 4090: the accelerator's own memory says nothing more.

@@ -310,6 +310,8 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
             )
         return laid_out(case, (int(tensor), 1))
     if gpus is not None:
+        if fits:
+            _refuse_several(case, gpus)
         layout = layout_of(case, gpus)
         case = laid_out(case, layout)
         return case if gpus == 1 else replace(case, assumed=(*case.assumed, _one_instance(layout)))
@@ -320,6 +322,18 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
         return case
     case = laid_out(case, layout)
     return replace(case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, {FEWEST}"))
+
+
+def _refuse_several(case: Case, gpus: int) -> None:
+    """Refuse more GPUs than one instance would be spread over: what is asked for is of one."""
+    if gpus <= 2 * GPUS_OF_A_NODE:
+        return
+    held = math.prod(fewest(case, lone=True))
+    if gpus > 2 * max(GPUS_OF_A_NODE, held):
+        raise InputError(
+            f"{gpus:,} GPUs are several replicas of a model that {count(held, 'GPU')} of them hold",
+            f"ask for one replica, such as of {max(GPUS_OF_A_NODE, held)} GPUs",
+        )
 
 
 def _one_instance(layout: tuple[int, int]) -> str:

@@ -78,7 +78,7 @@ TPOT = r"(?:tpot|itl|time per output token|inter[ -]token latency|time between t
 SPEED = r"(?:(?:tok|toks|tokens?|t)\s*(?:/|per|a)\s*(?:s|sec|second)|tps)\b"
 EACH = r"\s*(?:(?:/|per|for each|for every|for a|each|a)\s*)(?:user|request|stream|customer|person|client|session)?\b"
 NOT_A_RATE = r"(?!\s*(?:/|per|an? )\s*(?:s|sec|second|min|minute|h|hour|day|week|month)\b)"
-LOAD = r"(?:utili[sz]ation|utili[sz]ed|load factor|occupancy)"
+LOAD = r"(?:utili[sz]ation|utili[sz]ed|load factor|occupancy|\bload)"
 
 
 _POINTED: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")

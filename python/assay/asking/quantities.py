@@ -300,6 +300,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         r"(?<=how many )(?P<n>\d+)\s*(?P<m>k)(?=\s*(?:conversations?|sequences?|requests?|chats?|sessions?)\b)",
         tokens,
     ),
+    ("context", r"(?<![\w.$])(?P<n>\d+)(?P<m>k)(?=\s*\??$)", tokens),
     # How many.
     ("tensor", r"\btp-?(?P<n>\d{1,3})\b", tokens),
     ("tensor", r"\b(?:tp|tensor[ -]parallel(?:ism)?(?: size| degree)?)" + IS + NUMBER, tokens),

@@ -14,6 +14,8 @@ from assay.asking.cases import (
     accelerator_of,
     assumptions,
     gpus_of,
+    is_held,
+    memory,
     model_of,
     require_place,
     serving_case,
@@ -40,6 +42,8 @@ _IN_TIME: Final = re.compile(
     r"\btokens? (?:per|an?|each|every|in an?|/) ?(minute|hour|day|week|month|year)\b"
 )
 _MOST: Final = re.compile(r"\b(?:max(?:imum|imal)?|peak|highest|most|saturat(?:ed|ion))\b")
+_MOST_OF_ONE: Final = 16
+"""GPUs beyond which a question is of several replicas."""
 _PERCENTILES: Final = ("p50", "p90", "p99")
 _OF_A_REQUEST: Final = re.compile(
     r"\b(?:per|each|an?|every|one|single) (?:average |single |chat )?"
@@ -56,6 +60,8 @@ _BY_LOAD: Final = frozenset((
 """Figures that follow from how busy the servers are."""
 _IMPOSSIBLE: Final = ("serving.fits_memory", "serving.heads_divide", "serving.layers_divide")
 """Limits without which there is no server to ask about."""
+_PER_TOKEN: Final = _BY_LOAD - {"econ.serving.dc_power", "econ.serving.rate"}
+"""Those of them that do not grow with replicas."""
 LONE_RATE: Final = 0.1
 """Requests per second at which a server is idle but for one request."""
 
@@ -76,7 +82,7 @@ def refuse_misfit(reading: Reading, result: Result) -> None:
     raise InputError(verdict.text.removeprefix("no: "), hint)
 
 
-def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
+def figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     """One variable of the serving scenario."""
     lone = "concurrency" in defaults and "concurrency" not in reading.slots
     reading = reading.with_values(
@@ -86,6 +92,12 @@ def _figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     if target in _BY_LOAD and "load" not in reading.slots:
         # As `assay predict` prices: the scenario's own load would double what a reader can check.
         reading, loaded = reading.with_values({"load": 1.0}), (*loaded, _FULL)
+    gpus = gpus_of(reading)
+    if target in _PER_TOKEN and gpus is not None and gpus > _MOST_OF_ONE and gpus % 8 == 0:
+        # A token of many replicas is a token of one.
+        one = reading.with_values({"gpus": 8, "nodes": None})
+        if is_held(memory(serving_case(one))):
+            reading, loaded = one, (*loaded, f"{gpus // 8:,} replicas of 8 GPUs")
     case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
@@ -113,7 +125,10 @@ def throughput(reading: Reading) -> Outcome:
     saturated: tuple[str, ...] = ()
     if _MOST.search(reading.rest) and "concurrency" not in reading.slots:
         reading, saturated = reading.with_values({"concurrency": 256}), (_SATURATED,)
-    outcome = _figure(reading, "serving.throughput")
+    gpus = gpus_of(reading)
+    if gpus is not None and gpus > _MOST_OF_ONE and "tensor" not in reading.slots:
+        return _of_replicas(reading, gpus, saturated)
+    outcome = figure(reading, "serving.throughput")
     outcome = replace(outcome, assumed=(*saturated, *outcome.assumed))
     speed = outcome.result.value or math.nan
     if "per_gpu" in reading.slots:
@@ -129,9 +144,36 @@ def throughput(reading: Reading) -> Outcome:
     return replace(outcome, text=text, value=whole, unit="token")
 
 
+def _of_replicas(reading: Reading, gpus: int, saturated: tuple[str, ...]) -> Outcome:
+    """The throughput of more GPUs than one instance takes: of replicas that share the requests."""
+    for each in (size for size in (8, 4, 2, 1, 16, 32) if gpus % size == 0):
+        replicas = gpus // each
+        given: dict[str, Any] = {"gpus": each, "nodes": None, "per_gpu": None}
+        if not saturated and (requests := reading.get("concurrency")) is not None:
+            given["concurrency"] = max(1, round(requests / replicas))
+        try:
+            outcome = figure(reading.with_values(given), "serving.throughput")
+        except InputError:
+            continue
+        whole = replicas * (outcome.result.value or math.nan)
+        value, of = (whole / gpus, " per GPU") if "per_gpu" in reading.slots else (whole, "")
+        shown = f"{float(f'{value:.4g}'):,.10g} token/s{of}"
+        machine = f"{count(replicas, 'replica')} of {count(each, 'GPU')}"
+        text = f"{shown}: {machine}, each with {outcome.result.text}"
+        said = (
+            (*saturated, "the requests are those of each replica")
+            if "concurrency" not in given
+            else ()
+        )
+        return replace(
+            outcome, text=text, value=value, unit="token/s", assumed=(*said, *outcome.assumed)
+        )
+    raise InputError(f"{gpus:,} GPUs: no replica of 1, 2, 4, 8, 16 or 32 of them runs it")
+
+
 def tpot(reading: Reading) -> Outcome:
     """Time per output token, and what a user sees of it."""
-    outcome = _figure(reading, "serving.time_per_output_token")
+    outcome = figure(reading, "serving.time_per_output_token")
     if "user" not in reading.words():
         return outcome
     speed = 1e3 / (outcome.result.value or math.nan)
@@ -146,12 +188,12 @@ def ttft(reading: Reading) -> Outcome:
                 "cached prefixes with a context or requests at once", "say the prompt and a rate"
             )
         return load(reading.with_values({"rate": LONE_RATE}), "first_token")
-    return _figure(reading, "serving.time_to_first_token", concurrency=1)
+    return figure(reading, "serving.time_to_first_token", concurrency=1)
 
 
 def end_to_end(reading: Reading) -> Outcome:
     """Latency of a whole request: of a lone one, unless the question says how many there are."""
-    return _figure(reading, "serving.end_to_end_time", concurrency=1)
+    return figure(reading, "serving.end_to_end_time", concurrency=1)
 
 
 def cost(reading: Reading) -> Outcome:
@@ -160,7 +202,9 @@ def cost(reading: Reading) -> Outcome:
     if (rate := reading.get("token_rate")) is not None:
         if "tokens" in reading.slots:
             raise InputError("tokens, and tokens by the day", "say one of them")
-        days = reading.get("days", reading.get("per_time", 1.0))
+        said = next(part.words for part in reading.mentions if part.slot == "token_rate")
+        own = next((days for days, name in _PERIODS.items() if said.endswith(name)), 1.0)
+        days = reading.get("days", reading.get("per_time", own))
         given = {"token_rate": None, "days": None, "per_time": days, "tokens": rate * days}
         reading = reading.with_values(given)
     words = reading.words()
@@ -176,12 +220,12 @@ def cost(reading: Reading) -> Outcome:
     if reading.slots & {"tpot_limit", "ttft_limit"} and "concurrency" not in reading.slots:
         outcome = _cheapest_within_slo(reading)
     else:
-        outcome = _figure(reading, f"econ.cost.per_{kind}_token")
+        outcome = figure(reading, f"econ.cost.per_{kind}_token")
     outcome = replace(outcome, assumed=(*_paid(reading), *outcome.assumed))
     if "days" in reading.slots:
         raise InputError("tokens and a time of serving", "say one of them")
     if reading.slots & {"tokens", "per_tokens"}:
-        return _for_tokens(reading, outcome, 1.0, "USD", kind)
+        return for_tokens(reading, outcome, 1.0, "USD", kind)
     if "dollar" in reading.words():
         per_dollar = 1 / (outcome.result.value or math.nan)
         return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
@@ -192,7 +236,7 @@ def _deployment(reading: Reading) -> Outcome:
     """Cost of the deployment by the hour, or for a longer time."""
     if "model" not in reading.slots:
         raise InputError("a deployment of which model?", 'name one: "... of Llama 3.1 8B"')
-    outcome = _figure(reading, "econ.serving.rate")
+    outcome = figure(reading, "econ.serving.rate")
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")
     days = reading.get("days", reading.get("per_time", 1 / 24))
@@ -206,7 +250,7 @@ def _deployment(reading: Reading) -> Outcome:
                    assumed=(*_paid(reading), *outcome.assumed))  # fmt: skip
 
 
-def _for_tokens(
+def for_tokens(
     reading: Reading, outcome: Outcome, scale: float, unit: str, kind: str = "output"
 ) -> Outcome:
     """The figure of as many tokens as the question says, from that of one; `scale` gives the unit."""
@@ -269,43 +313,12 @@ def _cheapest_within_slo(reading: Reading) -> Outcome:
 
 def request_cost(reading: Reading) -> Outcome:
     """Cost of a request, or of as many as the question says."""
-    outcome = _figure(reading, "econ.cost.per_request")
+    outcome = figure(reading, "econ.cost.per_request")
     if (requests := reading.get("requests")) is None:
         return outcome
     whole = requests * (outcome.result.value or math.nan)
     text = f"{whole:,.4g} USD: {requests:,} requests at {outcome.result.text}"
     return replace(outcome, text=text, value=whole, unit="USD")
-
-
-def efficiency(reading: Reading) -> Outcome:
-    """Energy of an output token, and its inverse."""
-    outcome = _figure(reading, "econ.energy.per_output_token")
-    per_joule = 1 / (outcome.result.value or math.nan)
-    text = f"{per_joule:.3g} tokens/J, that is tokens/s a watt at the meter ({outcome.result.text})"
-    return replace(outcome, text=text)
-
-
-def energy(reading: Reading) -> Outcome:
-    """Energy of output tokens at the meter."""
-    outcome = _figure(reading, "econ.energy.per_output_token")
-    return _for_tokens(reading, outcome, 1 / 3.6e6, "kWh")
-
-
-def emissions(reading: Reading) -> Outcome:
-    """Emissions of output tokens."""
-    require_place(reading, "grids")
-    return _for_tokens(reading, _figure(reading, "carbon.per_output_token"), 1e-9, "kg")
-
-
-def water(reading: Reading) -> Outcome:
-    """Water of output tokens."""
-    require_place(reading, "grids")
-    return _for_tokens(reading, _figure(reading, "carbon.water.per_output_token"), 1e-3, "L")
-
-
-def power(reading: Reading) -> Outcome:
-    """Power at the meter of the deployment."""
-    return _figure(reading, "econ.serving.dc_power")
 
 
 def load(reading: Reading, figure: str = "") -> Outcome:

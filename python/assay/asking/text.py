@@ -84,6 +84,7 @@ def normalized(question: str) -> str:
     text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))
     text = _WHO.sub("which provider ", _WHILE.sub("while ", _OF_EIGHT.sub(r"\2 \1", text)))
     text = _VALUE.sub("cost per token", re.sub(r"(?<![a-z\d])t/s\b", "tokens/s", text))
+    text = re.sub(r"(?<![\d.,])1 token\b", "one token", text)
     text = _HOURS_OF.sub(r"\1 gpu hours of \2", text)
     return _PARAMETERS.sub(r"\1b", text)
 

@@ -14,7 +14,8 @@ from assay.model.language.units import Unit, parse_unit
 _UNITS: Final = {
     "gib": "GiB", "mib": "MiB", "tib": "TiB", "kib": "KiB", "gb": "GB", "mb": "MB", "tb": "TB",
     "kb": "kB", "wh": "Wh", "kwh": "kWh", "mwh": "MWh", "gwh": "GWh", "joule": "J", "ton": "t",
-    "tonne": "t", "kg": "kg", "kilogram": "kg", "gram": "g", "kw": "kW", "mw": "MW", "watt": "W",
+    "tonne": "t", "kg": "kg", "kilogram": "kg", "gram": "g", "kw": "kW", "mw": "MW", "watt": "W", "kilowatt": "kW",
+    "megawatt": "MW",
     "ms": "ms", "millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "day",
 }  # fmt: skip
 """Units by the words for them; a ton of a question is a metric one."""

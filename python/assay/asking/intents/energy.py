@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import serving, training
+from assay.asking import footprint, training
 from assay.asking.intents.intent import RESOLVE, SERVED, TRAIN, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
@@ -17,7 +17,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"efficien(?:t|cy)",
             r"perf(?:ormance)?/watt",
         ),
-        answer=serving.efficiency,
+        answer=footprint.efficiency,
         slots=f"{SERVED} site place",
         nearest=RESOLVE.format("econ.energy.per_output_token"),
         words="watt joule energy efficient efficiency power kwh second",
@@ -26,7 +26,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="emissions",
         workload="serving",
         cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
-        answer=serving.emissions,
+        answer=footprint.emissions,
         slots=f"{SERVED} place site load pue tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.per_output_token"),
         words="output emit emits grams footprint query request prompt answer response question message call chat",
@@ -35,7 +35,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="water",
         workload="serving",
         cue=(r"\bwater\b", r"lit(?:er|re)s?"),
-        answer=serving.water,
+        answer=footprint.water,
         slots=f"{SERVED} place site load tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.water.per_output_token"),
         words=(
@@ -52,7 +52,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\bk?wh\b",
             r"(?:how much|amount of) (?:electricity|power)\b.*\b(?:to|for|per)\b",
         ),
-        answer=serving.energy,
+        answer=footprint.energy,
         slots=f"{SERVED} place site load pue tokens per_tokens requests",
         nearest=RESOLVE.format("econ.energy.per_output_token"),
         lacks="factor electricity_price",
@@ -72,19 +72,19 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpus-power",
-        cue=(r"\bpower\b", r"\b[km]?watts?\b", r"\b[km]w\b"),
+        cue=(r"\bpower\b", r"\b(?:[km]|kilo|mega)?watts?\b", r"\b[km]w\b"),
         answer=training.power,
         slots="accelerator gpus nodes pue",
         nearest=TRAIN.format("gpu.power"),
         needs="accelerator gpus",
         lacks="model factor electricity_price",
-        words="draw draws drawn consume consumption kw mw watts use uses",
+        words="draw draws drawn consume consumption kw mw watts megawatts kilowatts use uses",
     ),
     intent(
         name="power",
         workload="serving",
         cue=(r"\bpower\b", r"\bk?watts?\b", r"\bkw\b"),
-        answer=serving.power,
+        answer=footprint.power,
         slots=f"{SERVED} site place load",
         nearest=RESOLVE.format("econ.serving.dc_power"),
         needs="model",

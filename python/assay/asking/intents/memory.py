@@ -33,13 +33,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         workload="serving",
         cue=(
             r"how many tokens\b.*\b(?:fit|hold|holds|kv|cache)\b",
+            r"context limit",
             r"(?:max(?:imum|imal)?|longest|largest|what|how (?:long|much|large) (?:a )?) ?context",
         ),
         answer=memory.longest_context,
         slots=MACHINE,
         nearest=RESOLVE.format("serving.kv.capacity"),
         needs="model",
-        words="max maximum maximal longest largest context window long large tokens fit fits hold holds kv cache",
+        words=(
+            "max maximum maximal longest largest context window long large tokens fit fits hold holds kv "
+            "cache limit"
+        ),
     ),
     intent(
         name="kv",
@@ -157,6 +161,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"(?:which|what) (?:single )?(?:gpu|card|accelerator)s?\b.*"
             r"\b(?:runs?|fits?|holds?|loads?|hosts?|enough|need|needed|required)\b",
+            r"\b(?:smallest|minimum|minimal|least) (?:single )?(?:gpu|card|accelerator)\b",
         ),
         answer=memory.smallest,
         slots="model format native context concurrency",
