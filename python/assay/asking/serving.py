@@ -107,8 +107,10 @@ def figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
 
 def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
     if result.value is None:
+        paths = [path for path in result.command.includes if path.startswith("accelerators/")]
+        of = f" of {paths[0].partition('/')[2]}" if paths else ""
         raise InputError(
-            f"{result.target} needs {count(len(result.missing), 'more input')}: "
+            f"{result.target}{of} needs {count(len(result.missing), 'more input')}: "
             f"{', '.join(result.missing[:4])}"
         )
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
