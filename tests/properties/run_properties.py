@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import hashlib
 import json
+import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -33,6 +34,8 @@ from tally import Tally  # noqa: E402
 import assay  # noqa: E402
 
 PART = 100
+PARTS_OF_ONE = 20
+"""Parts that one process checks."""
 KEPT = FOLDER.parents[1] / "build" / "properties"
 
 
@@ -103,8 +106,10 @@ def _run(options: argparse.Namespace, path: Path) -> Tally:
         print(f"{total.draws:,} draws are done already: {path}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     begin, end = time.monotonic(), options.first + options.count
+    # Processes are renewed: what scenarios share is kept for the life of one, and grows with them.
+    context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(options.workers) as pool,
+        ProcessPoolExecutor(options.workers, context, max_tasks_per_child=PARTS_OF_ONE) as pool,
         path.open("w" if options.fresh else "a") as kept,
     ):
         running = {
