@@ -49,7 +49,7 @@ class Pool:
 
     asked: ClassVar[list[int]] = []
 
-    def __init__(self, _: int) -> None: ...
+    def __init__(self, *_: object, **__: object) -> None: ...
     def __enter__(self) -> Pool:
         return self
 

@@ -81,10 +81,15 @@ def in_proportion(name: str, change: str, factor: float) -> Check:
 def weak_scaling(draw: Draw, answers: Answers) -> Violation | None:
     """Twice the GPUs on twice the batch do not train slower, where computation takes most of the time.
 
-    Where replicas of a stage spread from one node to two, or latency rules, they may.
+    Where replicas of a stage spread from one node to two, or latency rules, they may. GPUs that are no
+    whole number of replicas are a layout that `--constraints` refuses.
     """
     gpus, batch = draw.given("training.gpus"), draw.given("training.batch")
     stage = gpus / draw.given("parallelism.pipeline")
+    tensor = draw.given("parallelism.tensor")
+    # A single replica has no gradients to reduce; its twin is the first that has.
+    if stage % tensor or stage < 2 * tensor:
+        return None
     if stage < 2 * draw.given("interconnect.node_ranks") or gpus > 65_536:
         return None
     if answers.value(draw, EXPOSED) > answers.value(draw, STEP) / 2:

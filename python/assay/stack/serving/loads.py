@@ -20,11 +20,12 @@ budget = scope.declare(
 prompt_per_output = d.prompt / d.output
 _mixes = (1 - d.separate) * (1 - d.static)
 _places = memory.batch / (ONE_REQUEST * d.pipeline)
+others_share = 1 - ONE_REQUEST / memory.batch
 # In steady state, prefill matches the rate of completions within the token budget.
 steady_decoding = budget / (1 + prompt_per_output * _mixes)
 room = scope.declare(
-    "prompt_room, n_o: prefill tokens that fit in an iteration with decoding requests",
-    equals=maximum(budget - _mixes * minimum(_places, steady_decoding), 1),
+    "prompt_room, n_o: prefill tokens that fit in an iteration beside the other requests' tokens",
+    equals=maximum(budget - _mixes * minimum(_places * others_share, steady_decoding), 1),
     reference=_CHUNKED,
 )
 chunks = scope.declare(
@@ -40,7 +41,6 @@ most_decoding = scope.declare(
     equals=minimum(_places * (d.output / ONE_TOKEN) / _stay, steady_decoding),
     reference=_LITTLE,
 )
-others_share = 1 - ONE_REQUEST / memory.batch
 # Among others a request also waits, and gains no token meanwhile: half an iteration when it comes, for prompts
 # ahead of its own where they fill iterations, and until its tokens are seen.
 _filled = minimum(most_decoding * prompt_per_output / minimum(d.prompt / ONE_TOKEN, room), 1)
