@@ -63,6 +63,8 @@ def test_a_part_of_a_gpu_is_refused() -> None:
         ("how many requests per second can one h100 do with llama 70b", "does not fit"),
         ("ttft of llama 8b on 64 h100", "several replicas"),
         ("at which rent is b200 cheaper than h100", "solved for"),
+        ("how much does a b200 server cost", "to buy or to rent"),
+        ("how big a pond fits llama 70b on 4 h100", "not understood"),
     ],
 )
 def test_what_has_no_answer_is_refused(question: str, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -25,6 +26,7 @@ from assay.catalog import models, offers
 from assay.errors import InputError
 
 _FLEETS: Final = ("google", "meta", "microsoft", "aws")
+_BY_THE_HOUR: Final = re.compile(r"\bhour|\brent|\bcharge|\bcloud|\bprovider")
 _RATES: Final = {
     "fp8": "gpu.rate_fp8", "int8": "gpu.rate_int8", "nvfp4": "gpu.rate_fp4", "mxfp4": "gpu.rate_fp4",
     "int4": "gpu.rate_int4",
@@ -183,6 +185,15 @@ def buyable(reading: Reading) -> Outcome:
 def rent(reading: Reading) -> Outcome:
     """What GPUs cost by the hour, or for some days: at a provider, the cheapest, or the usual offer."""
     accelerator = accelerator_of(reading)
+    ways = {"finance", "offer", "provider", "rent", "days", "per_time"}
+    if (
+        "nodes" in reading.slots
+        and not reading.slots & ways
+        and not _BY_THE_HOUR.search(reading.rest)
+    ):
+        raise InputError(
+            "a server to buy or to rent?", 'say so: "how much is a DGX H100", or "... per hour"'
+        )
     offer, assumed = offer_of(reading), []
     known = [kind for kind in offers.offers(accelerator) if kind.terms == "on-demand"]
     usual = offers.usual(accelerator)

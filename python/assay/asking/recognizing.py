@@ -26,6 +26,7 @@ _CHANGES: Final = re.compile(
 )
 _OF_GPUS: Final = re.compile(r"\b(?:memory|vram|hbm|[tp]?flops?|bandwidth)\b")
 """What a node has as much of as its GPUs together."""
+_ASKS: Final = re.compile(r"\b(?:how|what|which|when|where|why|who|whose)\b")
 _DRIVEN: Final = ("electricity", "pue", "rent", "gpu-price", "gpu-hour", "power", "energy")
 """Intents whose words may be those of what changes."""
 
@@ -76,6 +77,9 @@ def _by_slots(reading: Reading, workload: str) -> tuple[str, str] | None:
         return "cost", "what it costs"
     if slots & {"tpot_limit", "ttft_limit"} and slots >= {"concurrency", "accelerator"}:
         return "users", "whether it serves them"
+    if _ASKS.search(reading.rest):
+        # Something else is asked for, in words that are not understood.
+        return None
     return ("fit", "whether it fits") if slots & {"accelerator", "memory", "node"} else None
 
 

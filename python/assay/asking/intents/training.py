@@ -102,7 +102,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpu-hours",
-        cue=(r"^(?!.*\b(?:price|rent|charge)).*(?:gpu|\ue001+)[ -]?hours?",),
+        cue=(r"^(?!.*\b(?:price|rent|charge|cost)).*(?:gpu|\ue001+)[ -]?hours?",),
         answer=training.gpu_hours,
         slots=RUN,
         nearest=ESTIMATE,
