@@ -32,6 +32,7 @@ ANSWERED = (
     "electricity bill for 1000 h100s for a year at $0.08/kwh",
     "energy per query of llama 70b on 8 h100 with 500 in and 300 out",
     "memory per gpu to train llama 8b on 8 h100",
+    "gpus to train llama 3.1 8b on 1T in a week on h100",
     "interruptions of training llama 3.1 8b on 1T tokens with 64 H100",
 )
 REFUSED = (
@@ -78,6 +79,10 @@ def check_answers(questions: Iterable[str], capsys: pytest.CaptureFixture[str]) 
         if outcome is None:
             continue
         for command in outcome.commands or (outcome.result.command,):
+            if isinstance(command, Estimate) and command != outcome.result.command:
+                # A run that does not fit is refused with what excludes it: the verdict's reason.
+                assert run(shlex.split(command.line)[1:]) == 2, question
+                continue
             assert figure(command, capsys) == pytest.approx(command.run().value, rel=1e-9), question
             number += 1
     return number
