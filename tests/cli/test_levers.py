@@ -7,7 +7,7 @@ import pytest
 
 KEYS = [
     "name", "engine", "mechanism", "knobs", "applies", "addresses", "changes", "safety", "hot",
-    "correctness", "inverse", "reference", "source",
+    "correctness", "memory", "inverse", "reference", "source",
 ]  # fmt: skip
 MINE = """\
 format: assay.levers/1

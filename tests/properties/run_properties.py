@@ -16,7 +16,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import hashlib
 import json
-import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -106,28 +105,33 @@ def _run(options: argparse.Namespace, path: Path) -> Tally:
         print(f"{total.draws:,} draws are done already: {path}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     begin, end = time.monotonic(), options.first + options.count
-    # Processes are renewed: what scenarios share is kept for the life of one, and grows with them.
-    context = multiprocessing.get_context("spawn")
-    with (
-        ProcessPoolExecutor(options.workers, context, max_tasks_per_child=PARTS_OF_ONE) as pool,
-        path.open("w" if options.fresh else "a") as kept,
-    ):
-        running = {
-            pool.submit(check, options.seed, range(start, min(start + PART, end)), names): start
-            for start in left
-        }
-        for number, future in enumerate(as_completed(running), 1):
-            part = future.result()
-            kept.write(json.dumps({"start": running[future], "tally": part.to_data()}) + "\n")
-            kept.flush()
-            total.add(part)
-            minutes = (time.monotonic() - begin) / 60
-            print(
-                f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} invariants "
-                f"violated, {minutes:.1f} min, about {minutes / number * (len(left) - number):.0f} "
-                "min left",
-                file=sys.stderr,
-            )
+    number = 0
+    with path.open("w" if options.fresh else "a") as kept:
+        size = PARTS_OF_ONE * options.workers
+        for batch in (left[first : first + size] for first in range(0, len(left), size)):
+            # Processes are renewed: what scenarios share is kept for the life of one, and grows with
+            # them. A pool that renews them itself may wait for ever (CPython issue 115634).
+            with ProcessPoolExecutor(options.workers) as pool:
+                running = {
+                    pool.submit(
+                        check, options.seed, range(start, min(start + PART, end)), names
+                    ): start
+                    for start in batch
+                }
+                for future in as_completed(running):
+                    part, number = future.result(), number + 1
+                    kept.write(
+                        json.dumps({"start": running[future], "tally": part.to_data()}) + "\n"
+                    )
+                    kept.flush()
+                    total.add(part)
+                    minutes = (time.monotonic() - begin) / 60
+                    print(
+                        f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
+                        f"invariants violated, {minutes:.1f} min, about "
+                        f"{minutes / number * (len(left) - number):.0f} min left",
+                        file=sys.stderr,
+                    )
     return total
 
 
