@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.asking.cases import model_of, with_node_as_gpus
 from assay.asking.intents.intent import Intent
+from assay.asking.numbers import GPU_NAME
 from assay.asking.reading import Mention, Reading
 from assay.catalog import entries, models
 from assay.errors import InputError
@@ -18,6 +19,12 @@ _ANSWER: Final = 256
 """Output tokens of a request that a question does not say."""
 _OF_A_GB: Final = 0.5
 _SIZED: Final = re.compile(r"(?<=[\d ])gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)s?\b")
+_ARTICLED: Final = re.compile(
+    r"\b(?:an?|my|single|this) (?:single |nvidia |amd |geforce )*"
+    + GPU_NAME
+    + r"(?![s\w])(?![ -]*(?:nodes?|servers?|clusters?|box(?:es)?|machines?|systems?|instances?|racks?|pods?)\b)"
+)
+"""An accelerator with an article, as the mask of its name."""
 _USUAL: Final = (
     "t4", "l4", "rtx_3090", "rtx_4090", "rtx_5090", "l40s", "a100_sxm_40gb", "a100_sxm", "h100_sxm",
     "h200_sxm", "b200_sxm", "mi300x",
@@ -50,6 +57,8 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
             # A prompt as long as the model's context leaves no room for an answer beside it.
             said = (*reading.said, f"{prompt:,} tokens with the answer")
             reading = replace(reading.with_values({"prompt": None, "context": prompt}), said=said)
+    if "model" in intent.slots and not reading.slots & {"gpus", "nodes", "tensor"}:
+        reading = _with_one_gpu(reading)
     size, accelerator = reading.get("memory"), reading.get("accelerator")
     if size is not None and accelerator is not None and _has_memory(accelerator, size):
         # A 24 GB RTX 4090: the accelerator's own memory says nothing more.
@@ -61,6 +70,19 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
     ):
         reading = reading.with_values({"requests": None, "concurrency": reading.get("requests")})
     return reading
+
+
+def _with_one_gpu(reading: Reading) -> Reading:
+    """The reading with a count of one where every accelerator has an article: "on an H100"."""
+    count = sum(part.slot == "accelerator" for part in reading.mentions)
+    if not count or "node" in reading.slots or len(_ARTICLED.findall(reading.rest)) < count:
+        return reading
+    counted: list[Mention] = []
+    for part in reading.mentions:
+        if part.slot == "accelerator":
+            counted.append(Mention("gpus", 1, "one"))
+        counted.append(part)
+    return replace(reading, mentions=tuple(counted))
 
 
 def with_sized_gpus(reading: Reading, intent: Intent | None) -> Reading:

@@ -19,6 +19,7 @@ from assay.asking.nearest import filled
 from assay.asking.outcome import Outcome
 from assay.asking.reading import FILLER, Mention, Reading, read
 from assay.asking.recognizing import is_change, recognized, workload_of
+from assay.asking.rents import with_price_per_gpu
 from assay.asking.text import LONGEST, MASKS
 from assay.asking.units import in_asked_unit
 from assay.asking.unused import unused
@@ -150,6 +151,12 @@ def ask(question: str) -> AskAnswer:
     if intent.name in ("break-even", "payback"):
         # Owning and renting are the two sides of it, not alternatives to ask for one by one.
         reading = reading.with_values({"finance": None})
+    try:
+        if 0 in (*reading.values("gpus"), *reading.values("nodes")):
+            raise InputError("no GPUs at all: expected at least one", "say how many")
+        reading = with_price_per_gpu(reading)
+    except AssayError as error:
+        return _refused(reading, intent, [], error, workload)
     slots, changes = alternatives(reading)[0], is_change(reading)
     left = unused(reading, intent, slots, changes)
     if left:

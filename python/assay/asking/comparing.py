@@ -120,7 +120,8 @@ def compare(
     """
     more_first = more_is_better != wants_worst(reading, more_is_better)
     slots, every = alternatives(reading)
-    if "gpus" in reading.slots - slots and "accelerator" in slots and _LONE.search(reading.rest):
+    several = "gpus" in reading.slots - slots and reading.get("gpus") != 1
+    if several and "accelerator" in slots and _LONE.search(reading.rest):
         raise InputError(
             f"{reading.get('gpus'):,} GPUs of which of them?", 'say so: "4 H100 or one H200"'
         )
