@@ -79,10 +79,19 @@ class _Whole:
         names = list(variables)
         computed = [name for name in names if not variables[name].is_root]
         several = [name for name in computed if len(variables[name].defining_equations) > 1]
+        # Alternatives to a value that is given are not on the tape, nor where they are valid.
+        left_out = {
+            relation.name
+            for name in names
+            if variables[name].is_root
+            for relation in variables[name].defining_equations
+        }
         conditional = [
             relation.name
             for relation in registry.relations.values()
-            if relation.validity is not None and relation.name not in registry.constraints
+            if relation.validity is not None
+            and relation.name not in registry.constraints
+            and relation.name not in left_out
         ]
         exact = dict.fromkeys(
             symbol.removeprefix("exact ")
