@@ -236,6 +236,10 @@ class Task:
         return f"Task({self.name}, {self.state})"
 
 
+_TURN_S: Final = 0.1
+"""Seconds for which a wait may not hear a signal."""
+
+
 class _NativeWait(threading.Thread):
     """A native call that blocks, in a thread of its own, so that the caller hears signals."""
 
@@ -256,7 +260,9 @@ class _NativeWait(threading.Thread):
 
     def result(self) -> None:
         """Return when the call has, or raise as it did."""
-        self._ended.wait()
+        # In turns: a signal that comes just before a wait, or to another thread, does not end it.
+        while not self._ended.wait(_TURN_S):
+            pass
         if self._error is not None:
             raise self._error
 
