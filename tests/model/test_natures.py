@@ -53,7 +53,15 @@ def test_distributions_and_quantities_of_a_difference() -> None:
 
 def test_every_temperature_difference_of_the_stack_is_declared() -> None:
     registry = stack.registry()
-    words = ("rise", "approach", "lift", "range of", "difference")
+    words = (
+        "rise",
+        "approach",
+        "lift",
+        "range of",
+        "difference",
+        "how far",
+        "change of temperature",
+    )
     for variable in registry.variables.values():
         if variable.unit.text == "K":
             assert variable.is_difference == any(w in variable.meaning for w in words), (
