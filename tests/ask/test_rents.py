@@ -11,6 +11,8 @@ HOURLY = [
     ("8xH100 box at $18/hr, cost for 2 weeks", 18 * 336),
     ("what does it cost to rent 8 H100s for 10 days at $2/hour", 8 * 2 * 240),
     ("what does it cost to rent 8 H100s for 10 days at $2 per GPU-hour", 8 * 2 * 240),
+    ("what does it cost to rent a cluster of 64 H100s at $2/h for 10 days", 64 * 2 * 240),
+    ("what do all 8 H100s at $2/h each cost for a week", 8 * 2 * 168),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Final
@@ -26,8 +27,9 @@ _OF_ALL: Final = re.compile(
 _MACHINE_AT: Final = re.compile(
     r"\b" + _MACHINE + r"(?: (?:with|of|has)\b[^,;?$]{0,24})?[^,;?$]{0,12}$"
 )
-_ALL_AT: Final = re.compile(r"\b(?:" + _MANY + r"|all(?: of them)?|together)\b[^,;?$]{0,16}$")
+_ALL_AT: Final = re.compile(r"\b" + _MANY + r"\b[^,;?$]{0,16}$")
 _OF_ONE: Final = re.compile(r"gpu|card|each|apiece")
+_EACH: Final = re.compile(r"^[\s,(]*(?:each|apiece|per (?:gpu|card))\b")
 _REACH: Final = 48
 """Characters before a price in which its owner is looked for."""
 _DEAREST: Final = 2.0
@@ -63,9 +65,9 @@ def with_price_per_gpu(reading: Reading) -> Reading:
 
 def _owners(reading: Reading, part: Mention, at: int, gpus: int | None) -> int | None:
     """The GPUs that share a price; None where it is that of one."""
-    if _OF_ONE.search(part.words):
-        return None
     before, behind = reading.text[max(at - _REACH, 0) : at], reading.text[at + len(part.words) :]
+    if _OF_ONE.search(part.words) or _EACH.search(behind):
+        return None
     of_all = _OF_ALL.search(behind) or (not _OF_MACHINE.search(behind) and _ALL_AT.search(before))
     if not of_all and not (_OF_MACHINE.search(behind) or _MACHINE_AT.search(before)):
         return None
@@ -74,17 +76,27 @@ def _owners(reading: Reading, part: Mention, at: int, gpus: int | None) -> int |
             f'"{part.words}" is the price of how many GPUs?',
             'say so, as in "8 H100 at $16/h in total"',
         )
-    if of_all:
-        return gpus
     nodes = int(reading.get("nodes", 0)) or max(1, gpus // GPUS_OF_A_NODE)
-    return gpus // nodes if gpus % nodes == 0 else gpus
+    owners = gpus if of_all or gpus % nodes else gpus // nodes
+    said = _OF_ALL.search(behind) or _OF_MACHINE.search(behind)
+    # "A cluster of 64 H100 at $2": a machine is named, and the price is a GPU's all the same.
+    return owners if said or not _is_cheap(reading, part.value / owners) else None
+
+
+def _rents(reading: Reading) -> list[float]:
+    """Hourly prices of the accelerator that the catalog knows."""
+    accelerator = reading.get("accelerator")
+    return [offer.usd_per_hour for offer in offers.offers(accelerator)] if accelerator else []
+
+
+def _is_cheap(reading: Reading, price: float) -> bool:
+    """Whether no GPU is rented out for so little."""
+    return price < min(_rents(reading), default=0.0) / _DEAREST
 
 
 def _refuse_if_dear(reading: Reading, part: Mention, gpus: int) -> None:
     """Refuse a price that no GPU has, of several GPUs."""
-    accelerator = reading.get("accelerator")
-    known = [offer.usd_per_hour for offer in offers.offers(accelerator)] if accelerator else []
-    if known and part.value > _DEAREST * max(known):
+    if part.value > _DEAREST * max(_rents(reading), default=math.inf):
         raise InputError(
             f"${part.value:g} an hour: for each of {gpus} GPUs, or for all of them?",
             'say "per GPU", or "in total"',
