@@ -190,6 +190,9 @@ def test_what_a_run_kept_is_promoted(tmp_path: Path) -> None:
     assert changes_of(options) == {"threads": 2}
 
 
+# Slow: short windows on busy cores turn bad before the watch begins; the watch alone is
+# tested on the simulated fleet (test_promotion.py).
+@pytest.mark.slow
 def test_a_kept_change_that_turns_bad_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
