@@ -34,6 +34,9 @@ __all__ = [
     "NativeScheduler",
     "NativeStream",
     "NativeTask",
+    "OnnxFile",
+    "OnnxGraph",
+    "OnnxNode",
     "SafeTensorsFile",
     "StoredTensor",
     "StoredTexts",
@@ -1052,6 +1055,65 @@ class SafeTensorsFile:
         """The free-form string metadata of the header."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in the order of the header."""
+
+@final
+class OnnxFile:
+    """A memory-mapped ONNX file, read whole; it must not change while it is open."""
+
+    def __new__(cls, path: str | PathLike[str]) -> OnnxFile: ...
+    @property
+    def producer(self) -> str:
+        """The program that wrote it."""
+    @property
+    def operator_sets(self) -> dict[str, int]:
+        """The version of each set of operators, by its domain; the standard's is empty."""
+    @property
+    def graph(self) -> OnnxGraph:
+        """The graph of the model."""
+
+@final
+class OnnxGraph:
+    """A graph of an ONNX file: the model's, or one inside an attribute."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+    @property
+    def inputs(self) -> list[str]:
+        """The names of its inputs."""
+    @property
+    def outputs(self) -> list[str]:
+        """The names of its outputs."""
+    def tensors(self) -> list[StoredTensor]:
+        """The initializers, in file order; of one stored with variable length, `offset` is 0."""
+    def nodes(self) -> list[OnnxNode]:
+        """The nodes, in file order: each comes after those it reads."""
+
+@final
+class OnnxNode:
+    """An operation on values that are known by name."""
+
+    @property
+    def name(self) -> str:
+        """Its name; may be empty."""
+    @property
+    def operation(self) -> str:
+        """The operation, such as "Conv"."""
+    @property
+    def domain(self) -> str:
+        """The set of operators that it belongs to; empty for the standard's."""
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the values it reads; empty where an optional one is left out."""
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the values it writes."""
+    def attributes(
+        self,
+    ) -> dict[
+        str, float | int | bytes | StoredTensor | OnnxGraph | list[float] | list[int] | list[bytes]
+    ]:
+        """Its attributes by name."""
 
 def replay_allocations(
     log: str,

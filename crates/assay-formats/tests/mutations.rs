@@ -2,8 +2,9 @@
 
 mod common;
 
-use assay_formats::{FormatError, Gguf, SafeTensors, Tensor};
-use common::{sound_gguf, sound_safetensors};
+use assay_formats::onnx::Graph;
+use assay_formats::{FormatError, Gguf, Onnx, SafeTensors, Tensor};
+use common::{sound_gguf, sound_onnx, sound_safetensors};
 use proptest::prelude::*;
 
 /// One change to a file.
@@ -117,6 +118,22 @@ proptest! {
     ) {
         check(apply(sound_safetensors(), &changes), |bytes| {
             SafeTensors::from_bytes(bytes).map(|file| file.tensors().to_vec())
+        })?;
+    }
+
+    #[test]
+    fn changed_onnx_files_are_read_or_refused(
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        // Tensors whose numbers were decoded are not ranges of the file.
+        let of_the_file = |graph: &Graph| {
+            for stored in &graph.initializers {
+                assert!(stored.tensor.range.end <= stored.mapping.bytes().len());
+            }
+            Vec::new()
+        };
+        check(apply(sound_onnx(), &changes), |bytes| {
+            Onnx::from_bytes(bytes).map(|file| of_the_file(file.graph()))
         })?;
     }
 

@@ -22,15 +22,15 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<StoredTexts>()
 }
 
-fn refused(error: &FormatError) -> PyErr {
+pub(crate) fn refused(error: &FormatError) -> PyErr {
     errors::of_class("InputError", error.code(), &error.to_string())
 }
 
 /// One tensor of a mapped file.
 #[pyclass(module = "assay._native", frozen)]
-struct StoredTensor {
-    mapping: Arc<Mapping>,
-    tensor: Tensor,
+pub(crate) struct StoredTensor {
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) tensor: Tensor,
 }
 
 #[pymethods]

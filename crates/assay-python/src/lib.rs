@@ -5,6 +5,7 @@ mod block_manager;
 mod cupti;
 mod float_buffer;
 mod formats;
+mod onnx;
 mod runtime;
 mod stored_texts;
 mod tape;
@@ -34,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     block_manager::register(module)?;
     threads::register(module)?;
     formats::register(module)?;
+    onnx::register(module)?;
     trace::register(module)?;
     cupti::register(module)?;
     Ok(())

