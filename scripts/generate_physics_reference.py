@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from assay import stack
 from assay.model import Registry
+from assay.model.comparing.sensitivity import sensitivities
 from assay.scenario.question import read_question
 from assay.scenario.questions.walking import walk
 from generated_pages import write_or_check
@@ -82,6 +83,13 @@ class Asked(NamedTuple):
         return " ".join(words)
 
 
+FLOOR = "packs/h100_floor"
+HEADLINES = {
+    "cost of a token": "econ.cost.per_token", "time of a step": "training.step_time", "power": "gpu.power",
+    "emissions of a token": "carbon.per_token",
+}  # fmt: skip
+ABOVE = ("hbm", "manufacturing", "gpu", "thermal")
+"""Layers above those of this page that the pack reaches too."""
 _EUV = ("processes/n5", "scanners/nxe_3600d")
 _BY_AREA = ("carbon.gpu.embodied=gpu.embodied_by_area",)
 _LAW = ("scaling_laws/besiroglu_2024",)
@@ -145,6 +153,7 @@ def write_page() -> str:
         "|---|--:|---|---|",
     ]
     lines += [f"| {q.question} | {answer(q)} | {q.outside} | `{q.command}` |" for q in QUESTIONS]
+    lines += _moves()
     lines += _walk("quark", "econ.cost.per_token")
     for title, scope, modules in LAYERS:
         lines += [
@@ -156,6 +165,35 @@ def write_page() -> str:
             *_relations(registry, scope),
         ]
     return "\n".join(lines) + "\n"
+
+
+def _moves() -> Iterator[str]:
+    """What each layer moves, where one pack computes what data sheets state."""
+    question = read_question(TRAINING, None, None, [FLOOR])
+    strongest: dict[str, dict[str, tuple[float, str]]] = {}
+    for title, target in HEADLINES.items():
+        effects = sensitivities(question.registry, target, question.inputs, question.variants)
+        for item in effects.inputs:
+            row = strongest.setdefault(item.variable.scope, {})
+            size = abs(item.elasticity or 0.0)
+            if size > row.get(title, (0.0, ""))[0]:
+                row[title] = (size, item.variable.name)
+    yield from ("", "## What moves what", "")
+    yield f"With `--with {FLOOR}` a scenario computes what it otherwise states. The greatest per cent by which each"
+    yield "headline follows one per cent of an input of the layer, and that input; a dash is less than 1e-6."
+    yield f"`assay sensitivity {HEADLINES['cost of a token']} --preset {TRAINING} --with {FLOOR}` lists all inputs."
+    yield from (
+        "",
+        f"| layer | {' | '.join(HEADLINES)} | most by |",
+        f"|---|{'--:|' * len(HEADLINES)}---|",
+    )
+    for scope in (*(scope for _, scope, _ in LAYERS), *ABOVE):
+        row = strongest.get(scope, {})
+        if not row:
+            continue
+        cells = [row.get(title, (0.0, ""))[0] for title in HEADLINES]
+        shown = " | ".join("-" if size < 1e-6 else f"{size:.2g}" for size in cells)
+        yield f"| {scope} | {shown} | `{max(row.values())[1]}` |"
 
 
 def _walk(start: str, target: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ WALK = (
     ("#/cone/thermal.dc.pue", ".cone-canvas[data-ready=true]"),
     ("#/atlas/gpu", ".atlas-panel"),
     ("#/debt?target=thermal.dc.pue", ".debt-tile"),
+    ("#/walk/gpu.cycle_energy/training.step_time?preset=llama3_8b_8_h100_training", "main td"),
     ("#/lab", "[data-testid=hero-A]"),
     (f"#/runs/{RUN}", ".waterfall-row"),
     ("#/live", "main h1"),

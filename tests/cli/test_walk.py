@@ -41,7 +41,10 @@ def test_the_product_of_steps_is_what_moving_the_first_one_does() -> None:
 
 
 def test_json_has_every_step(cli: Cli) -> None:
-    data = cli("walk", "manufacturing.wafer.price", "econ.gpu.price", "--json").data
+    data = cli(
+        "walk", "manufacturing.wafer.price", "econ.gpu.price", "--json",
+        "--preset", "llama3_8b_8_h100_training",
+    ).data  # fmt: skip
     assert data["variants"]["econ.gpu.price"].startswith("econ.gpu.price_by_m")
     assert [step["variable"] for step in data["steps"]][:2] == [
         "manufacturing.wafer.price",
@@ -81,3 +84,14 @@ def test_text_lists_steps_and_command(cli: Cli) -> None:
 def test_walks_that_lead_nowhere(start: str, target: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         walk(start, target)
+
+
+def test_the_printed_command_gives_the_last_value(cli: Cli) -> None:
+    """With a scenario and a value of one's own, whose texts it has too."""
+    data = cli(
+        "walk", "gpu.clock", "training.step_time", "--json",
+        "--preset", "llama3_8b_8_h100_training", "--set", "gpu.clock=1.5 GHz",
+    ).data  # fmt: skip
+    command, *words = shlex.split(data["command"])
+    assert command == "assay"
+    assert cli(*words, "--json").data["value"] == pytest.approx(data["steps"][-1]["value"])

@@ -33,6 +33,10 @@ COMMANDS = [
     ("presets", ["list", "--presets"]),
     ("variables?scope=hbm", ["list", "--scope", "hbm"]),
     ("root/econ.serving.load", ["root", "econ.serving.load"]),
+    (
+        "walk/gpu.cycle_energy/training.step_time?preset=llama3_8b_8_h100_training",
+        ["walk", "gpu.cycle_energy", "training.step_time", "--preset", "llama3_8b_8_h100_training"],
+    ),
     (f"diff?before={PRESET}&target={TARGET}", ["diff", PRESET, PRESET, "--target", TARGET]),
     ("runs", ["runs", "list"]),
     (f"runs/{RUN}", ["runs", "show", RUN]),

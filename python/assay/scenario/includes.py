@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
         entry = entries.from_file(file)
         if "calibration" in entry.facts:
             return include_calibrated(entry, path, registry)
-        return _include_entry(entry, path)
+        return _include_entry(entry, path, registry)
     group, separator, name = path.partition("/")
     if not separator or not name:
         raise InputError(f'malformed include "{path}": expected group/name', _groups_hint())
@@ -69,7 +69,7 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
         entry = accelerators.find(name)
         if "calibration" in entry.facts:
             return include_calibrated(entry, entry.path, registry)
-        return _include_entry(entry, entry.path)
+        return _include_entry(entry, entry.path, registry)
     if group == "engines":
         return include_engine(name, registry)
     if group == "nodes" and name in entries.names("processes"):
@@ -80,7 +80,7 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
         error.hint = error.hint or _groups_hint()
         raise error
     entry = entries.find(group, name, f"entry of {group}")
-    return _include_entry(entry, entry.path)
+    return _include_entry(entry, entry.path, registry)
 
 
 def include_model(model: CatalogModel) -> Include:
@@ -117,8 +117,8 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
             origin[name] = part.path
     for part in parts:
         # An entry that chooses how a quantity is computed replaces what others state for it.
-        for name in part.variants.keys() & values.keys():
-            if origin[name] != part.path:
+        for name in part.variants:
+            if name in values and origin[name] != part.path:
                 notes.append(
                     f"{name}: computed by {part.variants[name]}, as {part.path} chooses, instead of the "
                     f"{values.pop(name).text} of {origin[name]}"
@@ -133,7 +133,8 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
     return MergedIncludes(values, variants, (*notes, *disagreements), correlations)
 
 
-def _include_entry(entry: CatalogEntry, path: str) -> Include:
+def _include_entry(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
+    """An entry as an include; a pack brings the entries that it names, whose values its own replace."""
     variants = dict(entry.facts.get("variants", {}))
     notes: tuple[str, ...] = ()
     if "unmodeled" in entry.facts:
@@ -141,9 +142,18 @@ def _include_entry(entry: CatalogEntry, path: str) -> Include:
             f"kernels of {entry.title} are not modeled ({entry.facts['unmodeled']}): "
             "--variant training.compute_time=training.at_peak gives a step at the peak rate",
         )
-    return Include(
+    own = Include(
         path, entry.values, notes, variants, entry.group, title=entry.title, facts=entry.facts
     )
+    parts = [include(part, registry) for part in entry.facts.get("includes", ())]
+    if not parts:
+        return own
+    merged = merge_includes([*parts, own])
+    # What a pack chooses among its own entries is no disagreement.
+    return replace(
+        own, values=merged.values, variants=merged.variants, correlations=merged.correlations,
+        notes=(*(note for part in parts for note in part.notes), *notes),
+    )  # fmt: skip
 
 
 def include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:

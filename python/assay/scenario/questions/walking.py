@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SCENARIO: Final = "llama3_8b_8_h100_training"
 """The scenario of a walk that names none."""
-PACKS: Final = ("processes/n5", "scanners/nxe_3600d", "fabs/n5", "sources/tin_plasma")
+PACKS: Final = ("packs/h100_floor", "packs/euv_tin")
 """Entries that state what lies below a GPU's pins, where a walk names none."""
 
 
@@ -123,7 +123,14 @@ def _take(
     except MissingInputsError as error:
         unknown = next((r for r in way if resolver.value(r.variable) is None), way[-1])
         raise _UnknownStepError(unknown.name, error) from error
-    words = ["assay resolve", target, f"--preset {given['preset']}"]
+    preset = given["preset"] or ""
+    words = [
+        "assay resolve",
+        target,
+        f"--preset {preset if isinstance(preset, str) else preset[0]}",
+    ]
     words += [f"--with {entry}" for entry in given.get("includes") or ()]
+    stated = read_pairs("--assign", 'name="value unit"', given.get("assign"))
+    words += [f'--set {name}="{text}"' for name, text in stated.items()]
     words += [f"--variant {name}={relation}" for name, relation in {**own, **chosen}.items()]
     return WalkAnswer(steps, chosen, " ".join(words), notes=[*notes, *question.notes])

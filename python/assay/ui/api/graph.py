@@ -1,4 +1,4 @@
-"""`/receipt`, `/cone`, `/resolve`, `/show`, `/diff` and lists of names: the graph behind a number."""
+"""`/receipt`, `/cone`, `/walk`, `/resolve`, `/show`, `/diff` and lists of names: the graph behind a number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from assay import stack
 from assay.scenario import built_in
-from assay.scenario.questions import comparing, graph as questions, receipts, resolving
+from assay.scenario.questions import comparing, graph as questions, receipts, resolving, walking
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import (
     MOST_VALUES,
@@ -49,6 +49,17 @@ def resolve(variable: str, scenario: ScenarioQuery) -> Response:
 @lru_cache(KEPT)
 def _resolve(variable: str, scenario: Scenario) -> resolving.ResolveAnswer:
     return resolving.resolve(variable, **scenario.given)
+
+
+@router.get("/walk/{start}/{target}")
+def walk(start: str, target: str, scenario: ScenarioQuery) -> Response:
+    """The chain of relations from one variable to another, with what each step passes on."""
+    return answer(lambda: _walk(start, target, scenario))
+
+
+@lru_cache(KEPT)
+def _walk(start: str, target: str, scenario: Scenario) -> walking.WalkAnswer:
+    return walking.walk(start, target, **scenario.given)
 
 
 @router.get("/cone/{variable}")

@@ -251,3 +251,29 @@ export interface Root {
   readonly catalog: readonly { readonly group: string; readonly entries: readonly string[] }[];
   readonly steps: readonly string[];
 }
+
+/** One variable of a walk, and the relation that leads to it. */
+export interface WalkStep {
+  readonly variable: string;
+  readonly symbol: string;
+  readonly meaning: string;
+  readonly layer: string;
+  readonly value: number | null;
+  readonly unit: string;
+  readonly relation: string | null;
+  readonly states: string | null;
+  readonly elasticity: number | null;
+  readonly carried: number | null;
+}
+
+/** `assay walk --json`. */
+export interface Walk {
+  readonly from: string;
+  readonly to: string;
+  readonly elasticity: number | null;
+  readonly layers: readonly string[];
+  readonly variants: Readonly<Record<string, string>>;
+  readonly steps: readonly WalkStep[];
+  readonly command: string;
+  readonly notes: readonly string[];
+}
