@@ -7,13 +7,10 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.improve.experiments.confidence_sequence import ALPHA
-from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
+from assay.improve.experiments.settings import LEAST_STARTED_PAIRS, PRACTICAL_THRESHOLD
 
 MARGIN: Final = 0.05
 """A slowdown that matters, where none is given."""
-LEAST_PAIRS: Final = 4
-"""Pairs before the first verdict: starts in one of two modes agree to the last digit in two pairs of
-every eighth A/A run, in four pairs of one in a hundred (docs/reference/gate.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class GateSettings:
     """Chance of a wrong verdict over all looks of the comparison."""
     noise_pairs: int = 2
     """Pairs of the base against itself, before."""
-    least_pairs: int = LEAST_PAIRS
+    least_pairs: int = LEAST_STARTED_PAIRS
     most_pairs: int = 400
     block_s: float = 2.0
     """About how long a block takes; the number of requests follows from it."""

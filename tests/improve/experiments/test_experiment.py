@@ -225,13 +225,25 @@ def test_restarts_measure_the_baseline_again() -> None:
     assert engine.settings() == START
 
 
-def test_a_large_gain_needs_two_restarts() -> None:
+def test_a_large_gain_needs_four_restarts() -> None:
     engine = PlantedEngine(
         hot=False, restart_s=100.0, noise=0.003, effect=lambda now: 2.8 if now["graphs"] else 1.0
     )
     result = run(engine, {"graphs": True}, settings=replace(SETTINGS, budget_s=600.0))
     assert result.verdict == "improved"
-    assert len(engine.configured) == 2
+    assert len(engine.configured) == 4
+
+
+def test_two_starts_that_agree_by_chance_are_no_verdict() -> None:
+    """A server that starts in one of two modes: slow, fast, slow is one A/A run in eight."""
+    engine = PlantedEngine(
+        hot=False, restart_s=100.0, noise=0.0005, effect=lambda now: 1.05 if now["graphs"] else 1.0
+    )
+    result = run(engine, {"graphs": True}, settings=replace(SETTINGS, budget_s=300.0))
+    assert len(result.looks) == 1
+    assert result.looks[-1].ratio.lo > 1.01
+    assert result.verdict == "undecided"
+    assert "too few for a verdict before 4 restarts; 2 pairs" in result.reason
 
 
 def test_a_large_loss_by_restarts_ends_after_one_pair() -> None:

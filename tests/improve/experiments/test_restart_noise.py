@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from assay.improve.experiments.confidence_sequence import (
     ALPHA,
@@ -13,6 +14,7 @@ from assay.improve.experiments.confidence_sequence import (
     Design,
     half_width,
 )
+from assay.improve.experiments.settings import LEAST_STARTED_PAIRS, PRACTICAL_THRESHOLD
 
 LENGTHS = (6, 40, 200)
 
@@ -22,10 +24,31 @@ def false_alarms(runs: int, restart: float, noise: float, design: Design) -> dic
 
     Starts follow each other as A0 B0 A1 B1 A2 ...: pair 0 is A0 and B0, pair 1 is B0 and A1.
     """
-    random, pairs = np.random.default_rng(0), max(LENGTHS)
-    control = random.normal(0.0, restart, (runs, pairs // 2 + 1))
-    treatment = random.normal(0.0, restart, (runs, pairs // 2 + 1))
-    number = np.arange(pairs)
+    random = np.random.default_rng(0)
+    control, treatment = random.normal(0.0, restart, (2, runs, max(LENGTHS) // 2 + 1))
+    mean, half = intervals(control, treatment, noise, design, random)
+    excluded = np.abs(mean) > half
+    return {length: float(excluded[:, 1:length].any(axis=1).mean()) for length in LENGTHS}
+
+
+def false_promotions(runs: int, fast: float, least: int, pairs: int = 40) -> float:
+    """Share of A/A runs that are promoted where starts are 5 % faster with a chance `fast`."""
+    random = np.random.default_rng(0)
+    control, treatment = 0.05 * (random.random((2, runs, pairs // 2 + 1)) < fast)
+    mean, half = intervals(control, treatment, 0.0005, Design(shares_starts=True), random)
+    promoted = (mean > half) & (mean >= math.log1p(PRACTICAL_THRESHOLD))
+    return float(promoted[:, least - 1 : pairs].any(axis=1).mean())
+
+
+def intervals(
+    control: NDArray[np.float64],
+    treatment: NDArray[np.float64],
+    noise: float,
+    design: Design,
+    random: np.random.Generator,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and half-width after each pair of these starts, a row a run."""
+    number = np.arange(2 * (control.shape[1] - 1))
     ratios = treatment[:, number // 2] - control[:, (number + 1) // 2]
     ratios = ratios + random.normal(0.0, noise * math.sqrt(2.0), ratios.shape)
     count = number + 1
@@ -35,8 +58,7 @@ def false_alarms(runs: int, restart: float, noise: float, design: Design) -> dic
     # The width is that of unit squares times their root.
     unit = np.array([half_width(int(n), 1.0) if n > 1 else math.inf for n in count])
     with np.errstate(invalid="ignore"):
-        excluded = np.abs(mean) > unit * np.sqrt(factors * squares)
-    return {length: float(excluded[:, 1:length].any(axis=1).mean()) for length in LENGTHS}
+        return mean, np.nan_to_num(unit * np.sqrt(factors * squares), nan=math.inf)
 
 
 def test_pairs_that_share_starts_are_not_independent() -> None:
@@ -50,6 +72,16 @@ def test_pairs_that_share_starts_are_not_independent() -> None:
 def test_five_percent_hold_at_any_length_under_restart_noise(noise: float) -> None:
     alarms = false_alarms(10_000, 0.03, noise, Design(shares_starts=True))
     assert max(alarms.values()) <= ALPHA
+
+
+def test_starts_in_one_of_two_modes_agree_by_chance() -> None:
+    """Two pairs share a start of the treatment: slow, fast, slow looks like a gain without noise."""
+    assert false_promotions(4000, 0.5, least=2) > 2 * ALPHA
+
+
+@pytest.mark.parametrize("fast", [0.1, 0.3, 0.4, 0.5, 0.6, 0.9])
+def test_four_pairs_hold_five_percent_for_two_modes(fast: float) -> None:
+    assert false_promotions(4000, fast, least=LEAST_STARTED_PAIRS) <= ALPHA
 
 
 def test_the_sequence_is_what_was_simulated() -> None:

@@ -12,6 +12,9 @@ from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE
 
 PRACTICAL_THRESHOLD: Final = 0.01
 """A change of less than 1 % is not worth a different configuration."""
+LEAST_STARTED_PAIRS: Final = 4
+"""Pairs before a verdict where starts differ: of servers that start in one of two modes, two pairs
+agree to the last digit by chance in every eighth comparison of equal settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class ExperimentSettings:
     practical_threshold: float = PRACTICAL_THRESHOLD
     alpha: float = ALPHA
     least_pairs: int = 3
-    """Pairs before the first verdict; 2 where each pair costs restarts."""
+    """Pairs before the first verdict; `LEAST_STARTED_PAIRS` where each pair costs a restart."""
     most_pairs: int = 400
     warmup_requests: int = 0
     """Requests after each change of settings that are not counted."""

@@ -31,7 +31,7 @@ from assay.improve.experiments.outputs.ledger import AnswerLedger, KnownAnswers
 from assay.improve.experiments.pairs import as_ratios, log_ratio, pairs_of
 from assay.improve.experiments.prompts import PROMPTS
 from assay.improve.experiments.result import Arm, ExperimentResult, GateResult, Look, Verdict
-from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.settings import LEAST_STARTED_PAIRS, ExperimentSettings
 from assay.improve.experiments.settings_check import mismatches, settings_gate
 from assay.improve.experiments.slo import SloLedger
 from assay.improve.experiments.verdict import Decision, decide, percent
@@ -109,6 +109,8 @@ class Trial:
         self._slo = SloLedger(workload.slo, settings.slo_share)
         self._decision = Decision("undecided", "too few pairs for an interval", False)
         self._futile = False
+        self._least_pairs = 0
+        """Pairs before a verdict that counts."""
         self._tried = 0
         self._earlier = earlier
         self._first_pair = 0
@@ -195,7 +197,8 @@ class Trial:
             if hot
             else schedule.serial(settings.visit_blocks)
         )
-        least = settings.least_pairs if hot else min(settings.least_pairs, 2)
+        self._least_pairs = 0 if hot else LEAST_STARTED_PAIRS
+        least = settings.least_pairs if hot else LEAST_STARTED_PAIRS
         longest = switch_s
         for place, sides in enumerate(order):
             pair = self._first_pair + place
@@ -204,7 +207,7 @@ class Trial:
                 break
             if place == 1 and not hot:
                 # The treatment is in force, and stays so: a soak that costs no restart.
-                self._soak_treatment(arms, switch_s + longest, SERIAL_SOAK_SHARE)
+                self._soak_treatment(arms, (least - 1) * longest, SERIAL_SOAK_SHARE)
                 started = self.clock()
             self._pair(arms, pair, sides, None if hot else reference)
             longest = max(longest, self.clock() - started)
@@ -230,7 +233,8 @@ class Trial:
         settings = self.settings
         blocks = longer * (settings.visit_blocks if restarts else settings.batch)
         least_sd = (settings.least_sd or 0.0) / math.sqrt(blocks)
-        return Design(restarts, least_sd, 0.0 if restarts else settings.start_half)
+        start_half = 0.0 if restarts else settings.start_half
+        return Design(restarts, least_sd, start_half, clips=not restarts)
 
     def _soak_treatment(self, arms: Arms, reserve_s: float, most_share: float) -> None:
         """Hold the treatment under the workload for a share of the time that is left."""
@@ -344,14 +348,19 @@ class Trial:
             if math.isfinite(interval.hi):
                 look = Look(pair, as_ratios(interval))
                 self.looks.append(look)
-                self._decision = decide(
-                    look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha
-                )
+                self._decision = self._decided(look)
                 if self._on_look is not None:
                     self._on_look(look)
         gate = dropping_gate(self.meter.blocks, self._tried, self._sequence.count)
         if gate is not None:
             self._require(gate)
+
+    def _decided(self, look: Look) -> Decision:
+        count, least = self._sequence.count, self._least_pairs
+        if count < least:
+            reason = f"{percent(look.ratio.value)}, too few for a verdict before {least} restarts"
+            return Decision("undecided", reason, False)
+        return decide(look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha)
 
     def _require(self, gate: GateResult) -> None:
         """Keep a gate; one that failed ends the experiment."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from assay.improve.experiments.confidence_sequence import Design
 from assay.improve.experiments.noise import NoiseFloor
-from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.settings import LEAST_STARTED_PAIRS, ExperimentSettings
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.ranking import UNKNOWN_EFFECT
 
@@ -17,7 +17,6 @@ LARGEST_EFFECT: Final = 0.5
 """Above this a few pairs decide, whatever the gain is."""
 SETTLING_BLOCKS: Final = 3
 """Blocks of a trial before its pairs: two that agree, and one that sizes them."""
-LEAST_SERIAL_PAIRS: Final = 3
 MOST_SERIAL_PAIRS: Final = 8
 """Pairs of a trial whose every pair costs a restart."""
 SERIAL_BLOCK_SHARE: Final = 0.05
@@ -37,7 +36,7 @@ class Allotment:
 
     def least_s(self, candidate: Candidate) -> float:
         """A trial that has less time cannot come to a verdict."""
-        least = self.settings.least_pairs if candidate.hot else LEAST_SERIAL_PAIRS
+        least = self.settings.least_pairs if candidate.hot else LEAST_STARTED_PAIRS
         return self._seconds(candidate, least)
 
     def wanted_s(self, candidate: Candidate) -> float:
@@ -68,8 +67,8 @@ class Allotment:
         if candidate.hot:
             pairs = max(pairs, self.settings.least_pairs)
             return (SETTLING_BLOCKS + 2 * pairs) * self.settings.block_s
-        # A pair is one restart: A..A B..B, B..B A..A. Three pairs decide a large gain.
-        pairs = max(min(pairs, MOST_SERIAL_PAIRS), LEAST_SERIAL_PAIRS)
+        # A pair is one restart: A..A B..B, B..B A..A.
+        pairs = max(min(pairs, MOST_SERIAL_PAIRS), LEAST_STARTED_PAIRS)
         block_s = max(self.settings.block_s, SERIAL_BLOCK_SHARE * self.restart_s)
         blocks = 2 * pairs * (self.settings.visit_blocks + 1)
         return pairs * self.restart_s + blocks * block_s
