@@ -1,15 +1,29 @@
 """The guard after promotion: rarely without reason, and soon after a change turns bad."""
 
+import math
+
 import pytest
 from simulated_watch import alarms
 
 from assay.improve.experiments.watching import PromotionWatch, ShareWatch
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.5])
-def test_what_is_as_good_as_the_start_is_rarely_taken_back(correlation: float) -> None:
-    # The hardest case: a change that has no gain at all left.
-    assert len(alarms(100, 0.0, correlation=correlation)) <= 11
+@pytest.mark.parametrize(("correlation", "before"), [(0.0, 0), (0.5, 0), (0.8, 0), (0.9, 24)])
+def test_what_is_as_good_as_the_start_is_rarely_taken_back(correlation: float, before: int) -> None:
+    # The hardest case: a change that has no gain at all left, in noise that lasts.
+    assert len(alarms(100, 0.0, correlation=correlation, before=before)) <= 5
+
+
+def test_the_a_a_experiment_tells_how_far_noise_lasts() -> None:
+    """Windows that are alike to the one before say less than as many that are not."""
+    steady = [0.02 * math.sin(window / 8.0) for window in range(48)]
+    jumping = [0.02 * (-1.0) ** window for window in range(48)]
+    later = [-0.03 + 0.002 * (-1.0) ** window for window in range(11)]
+    seen = {}
+    for name, before in (("steady", steady), ("jumping", jumping)):
+        guard = PromotionWatch.of(margin=0.0, least_sd=0.01, allowed=0.01, before=before)
+        seen[name] = any(guard.add(value, 0.0) for value in later)
+    assert seen == {"steady": False, "jumping": True}
 
 
 def test_a_gain_is_kept_in_noise_that_lasts() -> None:

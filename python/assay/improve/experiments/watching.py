@@ -9,7 +9,6 @@ no worse than the start is ever taken back is alpha at most, however long it is 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,10 +19,16 @@ from assay.improve.experiments.verdict import percent
 
 MOST_TESTS: Final = 512
 """Tests under way; the oldest that are dropped can only miss, not alarm."""
-MOST_CORRELATION: Final = 0.9
-LEAST_CORRELATED: Final = 8
-"""Windows before their autocorrelation is told; until then it is assumed."""
-ASSUMED_CORRELATION: Final = 0.5
+MOST_CORRELATION: Final = 0.95
+LEAST_CORRELATED: Final = 12
+"""Windows, those of the A/A experiment among them, before their autocorrelation is told; until then
+it is assumed."""
+ASSUMED_CORRELATION: Final = 0.8
+COUNTED_DIFFERENCES: Final = 0.9
+"""Share of the differences of windows that tell the correlation: the largest may be a change of
+level, which is what is looked for."""
+CORRELATION_Z: Final = 2.0
+"""Standard errors, 1 over the root of the windows each, that the correlation is taken to be higher."""
 BETS: Final = (2.0, 10.0, 50.0)
 """Bets on the share of bad requests of a window, as far as the allowed share bears them."""
 MOST_BET: Final = 0.5
@@ -63,6 +68,8 @@ class MeanWatch:
     """How far below the start does not count: what the start itself is not known better than."""
     least_sd: float = 0.0
     """Standard deviation of a window that is taken as known."""
+    before: Sequence[float] = ()
+    """Logarithms of windows of equal settings (A/A), one after the other: how far noise lasts."""
     windows: int = 0
     _tests: deque[_MeanTest] = field(default_factory=lambda: deque(maxlen=MOST_TESTS))
     _values: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TESTS))
@@ -85,16 +92,17 @@ class MeanWatch:
     def _inflation(self) -> float:
         """By how much the mean of windows that correlate varies more than their spread says.
 
-        Differences of windows two apart and one apart tell the correlation rho of an AR(1) process,
-        (1 - rho^2) to (1 - rho), whatever the level is and should it change: that is what is
-        looked for. Two standard errors are added: few windows tell little.
+        Squared differences of windows two apart and one apart tell the correlation rho of an AR(1)
+        process, (1 - rho^2) to (1 - rho), whatever the level is and should it change. Two standard
+        errors are added: few windows tell little.
         """
-        values = list(self._values)
-        if len(values) < LEAST_CORRELATED:
+        series = (list(self.before), list(self._values))
+        count = sum(map(len, series))
+        if count < LEAST_CORRELATED:
             return _inflation_of(ASSUMED_CORRELATION)
-        near = _median_difference(values, 1)
-        ratio = _median_difference(values, 2) / near if near > 0.0 else 1.0
-        return _inflation_of(ratio**2 - 1.0 + 2.0 / math.sqrt(len(values)))
+        near = _square_difference(series, 1)
+        ratio = _square_difference(series, 2) / near if near > 0.0 else 1.0
+        return _inflation_of(ratio - 1.0 + CORRELATION_Z / math.sqrt(count))
 
 
 def _inflation_of(correlation: float) -> float:
@@ -102,10 +110,15 @@ def _inflation_of(correlation: float) -> float:
     return (1.0 + bounded) / (1.0 - bounded)
 
 
-def _median_difference(values: Sequence[float], apart: int) -> float:
-    return statistics.median(
-        abs(later - value) for value, later in zip(values, values[apart:], strict=False)
+def _square_difference(series: Sequence[Sequence[float]], apart: int) -> float:
+    """Mean square of the differences of windows so far apart, without the largest."""
+    squares = sorted(
+        (later - value) ** 2
+        for values in series
+        for value, later in zip(values, values[apart:], strict=False)
     )
+    counted = squares[: max(round(COUNTED_DIFFERENCES * len(squares)), 1)]
+    return math.fsum(counted) / len(counted)
 
 
 @dataclass(slots=True)
@@ -139,10 +152,16 @@ class PromotionWatch:
 
     @classmethod
     def of(
-        cls, *, margin: float, least_sd: float, allowed: float, alpha: float = ALPHA
+        cls,
+        *,
+        margin: float,
+        least_sd: float,
+        allowed: float,
+        before: Sequence[float] = (),
+        alpha: float = ALPHA,
     ) -> PromotionWatch:
         """A guard that goes back without reason with a chance of alpha at most."""
-        return cls(MeanWatch(alpha / 2, margin, least_sd), ShareWatch(allowed, alpha / 2))
+        return cls(MeanWatch(alpha / 2, margin, least_sd, before), ShareWatch(allowed, alpha / 2))
 
     def add(self, log_ratio: float | None, bad_share: float) -> str:
         """Why to go back, in words; empty where nothing shows a regression.

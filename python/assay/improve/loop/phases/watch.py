@@ -73,6 +73,7 @@ def _guard(state: RunState, confirmed: ExperimentResult) -> Watched:
         margin=REFERENCE_Z * spread / math.sqrt(len(logs)),
         least_sd=spread,
         allowed=max(1.0 - ExperimentSettings().slo_share, *map(_bad_share_of, control)),
+        before=_equal_windows(state.control.noise),
     )
     requests = max(block.requests for block in control)
     sign = 1.0 if state.workload.objective.better == "higher" else -1.0
@@ -93,6 +94,12 @@ def _guard(state: RunState, confirmed: ExperimentResult) -> Watched:
         if reason:
             return Watched(place, reason)
     return state.watched
+
+
+def _equal_windows(noise: ExperimentResult | None) -> list[float]:
+    """Logarithms of the A/A experiment's blocks, which follow each other."""
+    blocks = noise.blocks if noise is not None else ()
+    return [math.log(block.value) for block in blocks if _counts(block)]
 
 
 def _counts(block: Block) -> bool:
