@@ -1,5 +1,6 @@
 """The built-in levers: valid, about knobs that exist, and each with an inverse that works."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,13 @@ from assay.engine.core.knobs import KNOBS
 from assay.errors import AssayError
 from assay.files import read_yaml
 from assay.improve.engines.own import OwnEngine
+from assay.improve.engines.protocol import EngineDescription, EngineKnob
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.lever import Lever
 from assay.improve.levers.schema import filled
 from assay.load.workloads.builtin import workload
+from assay.load.workloads.measurement import Setting
 
 LEVERS = loading.built_in()
 OWN = [one for one in LEVERS if one.engine == "assay"]
@@ -32,9 +35,10 @@ def engine() -> Iterator[OwnEngine]:
         yield OwnEngine(found)
 
 
-def test_at_least_thirty_levers_of_three_engines() -> None:
+def test_at_least_thirty_levers_of_five_engines() -> None:
     assert len(LEVERS) >= 30
-    assert {one.engine for one in LEVERS} == {"assay", "llama.cpp", "vllm"}
+    engines = {"assay", "llama.cpp", "sglang", "tensorrt-llm", "vllm"}
+    assert {lever.engine for lever in LEVERS} == engines
     names = [(one.engine, one.name) for one in LEVERS]
     assert len(set(names)) == len(names)
 
@@ -144,13 +148,45 @@ def test_knobs_that_cannot_be_read_back_are_never_changed(engine: OwnEngine) -> 
     assert dict(skipped)["shortest-first"] == "the engine has no knob policy"
 
 
-@pytest.mark.parametrize(
-    "lever", [one for one in LEVERS if one.engine == "llama.cpp"], ids=lambda one: one.name
-)
-def test_knobs_of_llama_cpp_are_those_of_its_adapter(lever: Lever) -> None:
+@pytest.mark.parametrize("engine", ["llama.cpp", "sglang", "tensorrt-llm"])
+def test_knobs_of_levers_are_those_of_the_adapter(engine: str) -> None:
     adapters = loading.LIBRARY.parent.parent / "engines" / "adapters"
-    knobs = read_yaml("adapter", adapters / "llama.cpp.yaml")["knobs"]
-    for one in lever.knobs:
-        choices = knobs[one.knob].get("choices")
-        for value in one.values:
-            assert choices is None or value in choices
+    knobs = read_yaml("adapter", adapters / f"{engine}.yaml")["knobs"]
+    ranges = [knob for lever in LEVERS if lever.engine == engine for knob in lever.knobs]
+    assert ranges
+    for asked in ranges:
+        choices = knobs[asked.knob].get("choices")
+        for value in asked.values:
+            assert choices is None or value in choices, asked
+
+
+PARALLEL = {
+    "sglang": ("tp_size", "pp_size", "dp_size"),
+    "tensorrt-llm": ("tensor_parallel_size", "pipeline_parallel_size"),
+    "vllm": ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
+}
+
+
+@pytest.mark.parametrize("engine", PARALLEL)
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+@pytest.mark.parametrize("other", [1, 2])
+def test_levers_of_parallelism_keep_the_number_of_gpus(
+    engine: str, tensor: int, other: int
+) -> None:
+    """Twice the GPUs would be a gain that another server would be too."""
+    sizes = dict.fromkeys(PARALLEL[engine], other) | {PARALLEL[engine][0]: tensor}
+    gpus = math.prod(sizes.values())
+    settings: dict[str, Setting] = {**sizes, "enable_dp_attention": False}
+    knobs = {name: EngineKnob(name, "", None, False, 1) for name in settings}
+    levers = [
+        lever
+        for lever in LEVERS
+        if lever.engine == engine and {knob.knob for knob in lever.knobs} & set(sizes)
+    ]
+    assert len(levers) >= 2
+    described = EngineDescription(engine, "1", "m", "cuda:0", {}, frozenset(), 4096)
+    proposed, _ = candidates(levers, described, knobs, settings, workload("batch"))
+    assert bool(proposed) == (max(tensor, other) > 1)
+    for candidate in proposed:
+        after = {**sizes, **{name: int(str(v)) for name, v in candidate.changes.items()}}
+        assert math.prod(after.values()) == gpus, candidate.name

@@ -13,6 +13,10 @@ from assay.openai_api.exchange import exchange, exchange_json
 
 _METRICS: Final = {"llamacpp:": "llama.cpp", "sglang:": "sglang"}
 _LAUNCHER: Final = "llama_cpp_server"
+_OWNERS: Final = {
+    "vllm": "vllm", "sglang": "sglang", "tensorrt_llm": "tensorrt-llm", "llamacpp": "llama.cpp",
+}  # fmt: skip
+"""What servers say owns their models."""
 
 
 def of_command(words: Sequence[str]) -> str | None:
@@ -26,6 +30,10 @@ def of_command(words: Sequence[str]) -> str | None:
         return "llama.cpp"
     if any(name == "vllm" or name.startswith("vllm.entrypoints") for name in names):
         return "vllm"
+    if any(name in ("sglang", "sglang.launch_server") for name in names):
+        return "sglang"
+    if "trtllm-serve" in names:
+        return "tensorrt-llm"
     pairs = itertools.pairwise(names)
     return "assay" if ("assay", "serve") in pairs else None
 
@@ -41,10 +49,8 @@ def of_server(address: ServerAddress) -> str | None:
     models = listed.get("data") if isinstance(listed, dict) else None
     if isinstance(models, list):
         owners = {model.get("owned_by") for model in models if isinstance(model, dict)}
-        if server := next((name for name in ("vllm", "sglang") if name in owners), None):
+        if server := next((name for owner, name in _OWNERS.items() if owner in owners), None):
             return server
-        if "llamacpp" in owners:
-            return "llama.cpp"
     try:
         text = exchange(address, "/metrics", timeout_s=10.0).decode("utf-8", "replace")
     except ServerError:
