@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType
 from typing import Final
 
 from assay.errors import NoDataError
@@ -31,6 +28,7 @@ from assay.improve.journal.watchdog import Watchdog
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.progress import Progress
 from assay.improve.loop.trials import verdict_data
+from assay.interruption import interrupted_by_sigterm
 from assay.intervals import Interval
 from assay.load.workloads.workload import Workload
 
@@ -215,16 +213,9 @@ def watched(folder: RunFolder) -> Iterator[Callable[[], None]]:
     What it yields says that the gate is alive.
     """
     watchdog = Watchdog.start(folder)
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     try:
-        watchdog.beat(SILENCE_S)
-        yield lambda: watchdog.beat(SILENCE_S)
+        with interrupted_by_sigterm():
+            watchdog.beat(SILENCE_S)
+            yield lambda: watchdog.beat(SILENCE_S)
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
         watchdog.close()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

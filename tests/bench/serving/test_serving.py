@@ -1,5 +1,7 @@
 """Servers side by side: their start and end, what they are asked, and the floor of a run."""
 
+import os
+import signal
 import sys
 
 import numpy as np
@@ -16,6 +18,7 @@ from assay.engine import Engine, SamplingParams
 from assay.engine.loading import dummy_weights, open_model
 from assay.engine.loading.dummy_checkpoint import write_checkpoint
 from assay.errors import AssayError, NoDataError
+from assay.interruption import interrupted_by_sigterm
 from assay.planner import model_spec
 
 SERVE = (
@@ -39,6 +42,32 @@ def test_a_server_is_started_asked_and_ended(tmp_path):
         assert server.counters() == {"a:steps_total": 5.0}
         assert 0 < server.start_s < 20
     assert process.poll() is not None
+
+
+def test_sigterm_ends_the_servers_too(tmp_path):
+    command = ServerCommand("own", (sys.executable, "-c", SERVE, "{port}"))
+    before, processes = signal.getsignal(signal.SIGTERM), []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interrupted_by_sigterm(),
+        RunningServer(command, tmp_path / "log", 20.0) as server,
+    ):
+        processes.append(server._process) or os.kill(os.getpid(), signal.SIGTERM)
+    assert processes[0].poll() is not None
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("compare", "inside"),
+    [
+        (users.compare_users, "assay.engine.loading.open_model"),
+        (compare_servers, "assay.bench.serving.comparison.scenarios"),
+    ],
+)
+def test_comparisons_are_ended_by_sigterm(compare, inside, monkeypatch):
+    monkeypatch.setattr(inside, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        compare("m", "cpu", rival=None)
 
 
 def test_a_server_that_ends_says_why(tmp_path):

@@ -23,6 +23,7 @@ from assay.bench.serving.measuring import Point, at_rate, saturated
 from assay.bench.serving.scenarios import Scenario, scenarios
 from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
 from assay.errors import AssayError, NoDataError
+from assay.interruption import interrupted_by_sigterm
 from assay.load.workloads.texts import CountTokens
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
@@ -111,6 +112,7 @@ class ServingComparison(Answer):
         paths.write_atomically(path, f"{text}\n".encode())
 
 
+@interrupted_by_sigterm()
 def compare_servers(
     model: str,
     device: str,

@@ -23,6 +23,7 @@ from assay.bench.serving.measuring import saturated
 from assay.bench.serving.scenarios import Scenario, fixed_lengths
 from assay.bench.serving.servers import RunningServer, ServerCommand, own_server, rival_server
 from assay.errors import InputError, NoDataError
+from assay.interruption import interrupted_by_sigterm
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
@@ -102,6 +103,7 @@ class UsersComparison(Answer):
         }
 
 
+@interrupted_by_sigterm()
 def compare_users(
     model: str,
     device: str,
