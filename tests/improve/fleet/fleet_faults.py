@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -128,16 +129,18 @@ def _happen(
         return controller
     agent = int((folder / f"node-{case.node}.pid").read_text())
     try:
+        os.kill(agent, signal.SIGSTOP)
         if case.happening == "node cut off":
-            os.kill(agent, signal.SIGSTOP)
             return agent
-        # A node that is lost takes everything with it: the watchdog first, or it would act.
+        # A node that is lost takes everything with it at once. An agent that still runs would start
+        # another watchdog in place of the one that is ended, or another server; either would act.
         for marker in (at / "runs").glob("active/*.json"):
             watchdog = json.loads(marker.read_text())["watchdog"]
-            os.kill(watchdog["pid"], signal.SIGKILL)
-        os.kill(agent, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(watchdog["pid"], signal.SIGKILL)
         for pid in servers_of(folder / str(fleet.ports[case.node])):
             os.kill(pid, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
     except ProcessLookupError:
         pass
     return None

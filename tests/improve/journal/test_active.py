@@ -1,12 +1,11 @@
 """Markers of runs under way name the processes that look after them."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from assay.improve.engines.process import ServerRecord
-from assay.improve.journal import active, run_folder, watchdog
+from assay.improve.journal import active
 from assay.improve.journal.run_folder import RunFolder
 
 
@@ -26,22 +25,3 @@ def test_a_process_without_a_command_line_yet_is_waited_for(
     (marked,) = active.active_runs()
     assert marked.watchdog is not None
     assert marked.watchdog.argv == ("watchdog",)
-
-
-def test_a_recovery_that_is_done_at_once_leaves_no_marker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
-    run = run_folder.create("done at once")
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    monkeypatch.setattr(watchdog, "_spawn", lambda *_: ended)
-    watchdog.start_recovery(run)
-    assert active.active_runs() == []
-
-    def mark(*_: object) -> None:
-        raise FileNotFoundError("the folder of markers is gone")
-
-    monkeypatch.setattr(active, "mark", mark)
-    watchdog.start_recovery(run)
-    assert not active.exists()

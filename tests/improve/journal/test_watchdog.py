@@ -147,3 +147,26 @@ def test_a_journal_that_is_open_elsewhere_is_left_to_its_writer(tmp_path: Path) 
         JournaledEngine(KnobEngine(threads=1), journal, run).configure({"threads": 2})
         active.mark(run, os.getpid(), None)
         assert [one.is_attended for one in active.active_runs()] == [True]
+
+
+def test_a_recovery_waits_until_its_run_is_marked_as_attended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it was done first, the marker came after and stayed: the run was under way for ever."""
+    run = run_folder.create("abandoned")
+    with Journal.create(run.path) as journal:
+        journal.append("started", command="test")
+    real = active.mark
+    records = []
+
+    def late(*of: object) -> None:
+        # Longer than a recovery takes that does not wait.
+        wait_until(lambda: bool(verify(run.path).of("recovered")), 1.5)
+        records.append([record.kind for record in verify(run.path).records])
+        real(*of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(active, "mark", late)
+    watchdog.start_recovery(run)
+    assert records == [["started"]]
+    assert wait_until(lambda: not active.exists(), 60.0)
+    assert verify(run.path).of("recovered")

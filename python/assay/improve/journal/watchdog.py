@@ -91,13 +91,11 @@ class Watchdog:
 
 def start_recovery(run: RunFolder) -> None:
     """Bring the engine of an abandoned run to the safe state, in a process of its own."""
-    process = _spawn(run, NOBODY, subprocess.DEVNULL)
-    # It may be done already, and have taken the marker and its folder away.
-    with suppress(FileNotFoundError):
+    process = _spawn(run, NOBODY, subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin:
+        # It waits until the pipe closes: done before, it would take away a marker that is written after.
         active.mark(run, NOBODY, process.pid)
-    if process.poll() is not None:
-        active.unmark(run)
-        return
     # It outlives this process: it is not waited for.
     process.returncode = 0
 
@@ -162,7 +160,12 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     run, controller = RunFolder(Path(arguments[0])), int(arguments[1])
-    why = "controller and watchdog died" if controller == NOBODY else watch(controller)
+    why: str | None = "controller and watchdog died"
+    if controller == NOBODY:
+        # Closed by who has marked the run as attended, or is dead itself.
+        os.read(0, 1)
+    else:
+        why = watch(controller)
     if why is None:
         return 0
     recovery = recover(run, by="watchdog", why=why)
