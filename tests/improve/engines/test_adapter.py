@@ -134,7 +134,7 @@ def test_templates_that_cannot_work_are_refused(text, message):
         ("python -m vllm.entrypoints.openai.api_server --model x", "vllm"),
         ("sglang serve --model-path x", "sglang"),
         ("python3 -m sglang.launch_server --model-path x", "sglang"),
-        ("/opt/bin/trtllm-serve x --port 8000", "tensorrt-llm"),
+        ("bin/trtllm-serve x --port 8000", "tensorrt-llm"),
         ("assay serve tiny", "assay"),
         ("python -m assay serve tiny", "assay"),
         ("other-server", None),
