@@ -29,6 +29,10 @@ DEVICE float activate(float v) {
         return gelu_tanh(v);
     else if constexpr (ACTIVATION == Activation::Relu)
         return v < 0.0f ? 0.0f : v;
+    else if constexpr (ACTIVATION == Activation::Tanh)
+        return tanhf(v);
+    else if constexpr (ACTIVATION == Activation::Sigmoid)
+        return 1.0f / (1.0f + expf(-v));
     else
         return v;
 }

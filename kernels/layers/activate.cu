@@ -20,6 +20,10 @@ DEVICE float activation(float v) {
         return 0.5f * v * (1.0f + tanhf(0.79788456080286535588f * (v + 0.044715f * v * v * v)));
     if (ACTIVATION == Activation::Relu)
         return v < 0.0f ? 0.0f : v;  // propagates NaN
+    if (ACTIVATION == Activation::Tanh)
+        return tanhf(v);
+    if (ACTIVATION == Activation::Sigmoid)
+        return 1.0f / (1.0f + expf(-v));
     return v;
 }
 

@@ -147,7 +147,7 @@ WRONG = [
     (InputError, "epsilon", lambda: ops.rms_norm(ONE, upload([1.0, 1.0], "f4"), -1.0)),
     (ShapeError, "residual", lambda: ops.rms_norm(ONE, upload([1.0] * 2, "f4"), 0, residual=ONE.T)),
     (ShapeError, "even number", lambda: ops.swiglu(upload([[1.0]], "f4"))),
-    (InputError, "tanh", lambda: ops.activate(ONE, "tanh")),
+    (InputError, "sine", lambda: ops.activate(ONE, "sine")),
     (InputError, "q9", lambda: ops.quantize(ONE, "q9")),
     (ShapeError, "multiples of 32", lambda: ops.quantize(ONE, "q8_0")),
     (ShapeError, "bytes of q8_0", lambda: ops.dequantize(upload([0], "u1"), "q8_0", (32,))),

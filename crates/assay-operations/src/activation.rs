@@ -27,6 +27,10 @@ named! {
         Geglu = "geglu",
         /// gate sigmoid(1.702 gate) x (up + 1), gates at most 7 and ups from -7 to 7 (gpt-oss).
         SwigluClamped = "swiglu_clamped",
+        /// The hyperbolic tangent.
+        Tanh = "tanh",
+        /// 1 / (1 + e^-x).
+        Sigmoid = "sigmoid",
     }
 }
 
@@ -43,7 +47,13 @@ impl Activation {
 
     /// Whether the activation is gated: it halves the number of outputs and is not elementwise.
     pub const fn is_gated(self) -> bool {
-        self as u32 >= Activation::Swiglu as u32
+        matches!(
+            self,
+            Activation::Swiglu
+                | Activation::GegluTanh
+                | Activation::Geglu
+                | Activation::SwigluClamped
+        )
     }
 }
 
@@ -56,7 +66,7 @@ mod tests {
         for activation in Activation::ALL {
             assert_eq!(Activation::from_code(activation.code()), Some(activation));
         }
-        assert_eq!(Activation::from_code(9), None);
+        assert_eq!(Activation::from_code(11), None);
         assert_eq!(Activation::from_code(u32::MAX), None);
     }
 }

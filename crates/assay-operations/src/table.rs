@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 49] = table! {
+pub static TABLE: [Signature; 54] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -140,6 +140,48 @@ pub static TABLE: [Signature; 49] = table! {
     } {
         integer rows, sequences, heads, head_dim, groups, state_size, states, batch_invariant; float
         dt_min, dt_max;
+    }
+    // Cross-correlation of x, [batch, channels, height, width], with weight, [filters, channels / groups,
+    // kernel_height, kernel_width]; out = activation(sum + bias of the filter) + residual. `pad_height` and
+    // `pad_width` are the zeros before the first row and column; those after follow from the output's extents.
+    convolution {
+        reads x, weight; may_read bias, residual; writes out;
+    } {
+        integer batch, channels, height, width, filters, kernel_height, kernel_width, stride_height,
+        stride_width, pad_height, pad_width, dilation_height, dilation_width, groups, out_height,
+        out_width, activation;
+    }
+    // Sample t of x, [batch, channels, width], adds weight[k] x[t] to out[t stride + k dilation - padding]; weight
+    // is [channels, filters / groups, kernel], and `padding` is cut off before the first output.
+    transposed_convolution {
+        reads x, weight; may_read bias; writes out;
+    } {
+        integer batch, channels, width, filters, kernel, stride, padding, dilation, groups,
+        out_width;
+    }
+    // The recurrence of an LSTM over gates, [directions, steps, batch, 4 hidden], the products of the inputs, in
+    // the order input, forget, cell, output. With `reverse_weights` a second direction runs from the last step to
+    // the first; `reverse` makes a single one do so. h and c are [directions, batch, hidden], out is [steps, batch,
+    // directions, hidden].
+    lstm {
+        reads gates, weights; may_read bias, reverse_weights, reverse_bias; changes h, c; writes
+        out;
+    } {
+        integer steps, batch, hidden, reverse;
+    }
+    // (x - mean) / sqrt(variance + epsilon) (weight + offset) + bias over the channels of each group of x, [batch,
+    // channels, columns]; then leaky ReLU of `slope`, and snake of `alpha`, as in `activate_channels`. Weight and
+    // bias are per channel, or per sample and channel where `per_sample`.
+    group_norm {
+        reads x; may_read weight, bias, alpha; writes out;
+    } {
+        integer batch, channels, columns, groups, per_sample; float offset, epsilon, slope;
+    }
+    // Negative elements times `slope`; then, with an alpha for each channel, x + sin^2(alpha x) / alpha (snake).
+    activate_channels {
+        reads x; may_read alpha; writes out;
+    } {
+        integer batch, channels, columns; float slope;
     }
     // Row rows[i] of x; a row of -1 gives zeros.
     gather_rows { reads x, rows; writes out; } { integer count, source_rows, columns; }

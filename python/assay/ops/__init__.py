@@ -1,6 +1,13 @@
 """Neural operations over arrays: thin calls of the kernels that each device registers by name."""
 
-from assay.ops.activations import activate as activate, softmax as softmax, swiglu as swiglu
+from assay.ops.activations import (
+    activate as activate,
+    gelu as gelu,
+    sigmoid as sigmoid,
+    softmax as softmax,
+    swiglu as swiglu,
+    tanh as tanh,
+)
 from assay.ops.adapters import (
     expands as expands,
     lora_expand as lora_expand,
@@ -11,6 +18,18 @@ from assay.ops.attention import (
     attention as attention,
     decode_attention as decode_attention,
     paged_attention as paged_attention,
+)
+from assay.ops.channels import (
+    adain as adain,
+    group_norm as group_norm,
+    instance_norm as instance_norm,
+    leaky_relu as leaky_relu,
+    snake as snake,
+)
+from assay.ops.convolutions import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv_transpose1d as conv_transpose1d,
 )
 from assay.ops.experts import (
     combine_experts as combine_experts,
@@ -29,6 +48,11 @@ from assay.ops.matmul import batched_matmul as batched_matmul
 from assay.ops.norms import layer_norm as layer_norm, rms_norm as rms_norm
 from assay.ops.packing import pack as pack
 from assay.ops.quantization import dequantize as dequantize, quantize as quantize
+from assay.ops.recurrent import (
+    LSTMWeights as LSTMWeights,
+    bidirectional_lstm as bidirectional_lstm,
+    lstm as lstm,
+)
 from assay.ops.residual import (
     add_residual as add_residual,
     norm_columns as norm_columns,

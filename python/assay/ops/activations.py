@@ -28,7 +28,7 @@ def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None
 
 
 def activate(x: Array, name: str, out: Array | None = None, *, label: str | None = None) -> Array:
-    """silu, gelu, gelu_tanh or relu of each element."""
+    """silu, gelu, gelu_tanh, relu, tanh or sigmoid of each element."""
     check("activate", "x", x, x.shape)
     code = activation_code("activate", name)
     out = result("activate", x.device, out, x.shape, x.dtype)
@@ -41,6 +41,21 @@ def activate(x: Array, name: str, out: Array | None = None, *, label: str | None
         label,
     )
     return out
+
+
+def gelu(x: Array, out: Array | None = None, *, label: str | None = None) -> Array:
+    """GELU: x Phi(x), with the error function."""
+    return activate(x, "gelu", out, label=label or "gelu")
+
+
+def tanh(x: Array, out: Array | None = None, *, label: str | None = None) -> Array:
+    """The hyperbolic tangent of each element."""
+    return activate(x, "tanh", out, label=label or "tanh")
+
+
+def sigmoid(x: Array, out: Array | None = None, *, label: str | None = None) -> Array:
+    """1 / (1 + exp(-x)) of each element."""
+    return activate(x, "sigmoid", out, label=label or "sigmoid")
 
 
 def softmax(x: Array, out: Array | None = None, *, label: str | None = None) -> Array:

@@ -8,7 +8,7 @@ from typing import Final
 from assay._native import FORMATS, OPERATIONS, Buffer
 from assay.errors import DeviceError, DTypeError, ShapeError
 from assay.ops.counting import Count
-from assay.runtime import allocation, dtypes
+from assay.runtime import allocation, dtypes, layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
@@ -40,6 +40,7 @@ PURE: Final = frozenset(
     {
         *("linear", "embedding", "rms_norm", "layer_norm", "swiglu", "activate", "softmax"),
         *("rope", "attention", "gather_rows", "quantize"),
+        *("convolution", "transposed_convolution", "group_norm", "activate_channels"),
     }
 )
 """Operations that write nothing but results: they read borrowed memory, such as NumPy's, as a copy."""
@@ -107,6 +108,18 @@ def operand(operation: str, name: str, array: Array) -> Operand:
             "copy it with assay.xp.asarray(x, copy=True)",
         )
     return (array.buffer, array.offset, array.nbytes, CODES[array.dtype])
+
+
+def reshaped(operation: str, name: str, array: Array, shape: Shape) -> Array:
+    """A view of another shape; the array must be contiguous."""
+    layout = layouts.reshape(array.layout, shape, array.dtype.itemsize)
+    if layout is None:
+        raise ShapeError(
+            f"{operation}: expected {name} to be C-contiguous, got strides {array.strides} "
+            f"of shape {tuple(array.shape)}",
+            "copy it with assay.xp.asarray(x, copy=True)",
+        )
+    return array.view(layout)
 
 
 def result(

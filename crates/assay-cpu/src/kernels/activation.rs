@@ -14,7 +14,7 @@ pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
 }
 
 /// The call's activation, which must be elementwise.
-fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
+pub(super) fn elementwise_activation(call: &Call<'_>) -> Result<Activation> {
     let activation = activation(call)?;
     if activation.is_gated() {
         return Err(call.error("an elementwise", "activation", activation));

@@ -8,6 +8,8 @@
 mod activation;
 mod attention;
 mod call;
+mod channels;
+mod convolution;
 mod experts;
 mod gather;
 mod latent;
@@ -15,6 +17,7 @@ mod linear;
 mod matmul;
 mod norm;
 mod quantize;
+mod recurrence;
 mod residual;
 mod roofline;
 mod rope;
@@ -33,7 +36,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 30] = [
+const BODIES: [(&str, Body); 35] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -49,6 +52,11 @@ const BODIES: [(&str, Body); 30] = [
     ("latent_attention", latent::latent_attention),
     ("causal_convolution", state_space::causal_convolution),
     ("selective_scan", state_space::selective_scan),
+    ("convolution", convolution::convolution),
+    ("transposed_convolution", convolution::transposed_convolution),
+    ("lstm", recurrence::lstm),
+    ("group_norm", channels::group_norm),
+    ("activate_channels", channels::activate_channels),
     ("gather_rows", gather::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),

@@ -30,6 +30,8 @@ fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
         }
         // NaN propagates: `max` returns its second argument.
         Activation::Relu => v.max(v.splat(0.0), x),
+        Activation::Tanh => tanh(v, x),
+        Activation::Sigmoid => logistic(v, x),
     }
 }
 

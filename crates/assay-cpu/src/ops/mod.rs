@@ -4,6 +4,8 @@
 mod activation;
 mod attention;
 mod cache_element;
+mod channels;
+mod convolution;
 mod dispatch;
 mod element;
 mod embedding;
@@ -11,6 +13,7 @@ mod experts;
 mod gemm;
 mod norm;
 mod penalties;
+mod recurrence;
 mod residual;
 mod rope;
 mod sampling;
@@ -25,6 +28,8 @@ pub use attention::{
     paged_attention, prefill_attention,
 };
 pub use cache_element::{E4m3, Int8};
+pub use channels::{ChannelActivation, ChannelShape, GroupNorm, activate_channels, group_norm};
+pub use convolution::{ConvolutionShape, TransposedShape, convolution, transposed_convolution};
 pub use dispatch::{CacheElement, Element};
 pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};
@@ -36,6 +41,7 @@ pub(crate) use gemm::{
 };
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use penalties::{Penalties, penalize};
+pub use recurrence::{LstmShape, LstmWeights, lstm};
 pub use residual::{add_residual, norm_columns, scale};
 pub use rope::{
     HeadTransform, LatentNorm, RopeLayout, RopeScaling, RopeTable, Rotary, latent_write, rope,

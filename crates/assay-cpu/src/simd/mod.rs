@@ -24,6 +24,6 @@ mod vector;
 
 pub(crate) use amx::{Amx, AmxSession, TILE_K, TileB, TileC, TileOperands};
 pub use level::Level;
-pub(crate) use math::{error_function, exponential, logistic, tanh};
+pub(crate) use math::{error_function, exponential, logistic, sine, tanh};
 pub(crate) use prefetch::prefetch;
 pub(crate) use vector::{Kernel, LANES, Vector, load_partial, store_partial};

@@ -5,7 +5,7 @@ use crate::threads::DisjointSlice;
 
 /// The register tile of a SIMD level.
 #[derive(Clone, Copy)]
-pub(super) enum RegisterTile {
+pub(crate) enum RegisterTile {
     /// 12 rows by 32 columns.
     Large,
     /// 6 rows by 16 columns.

@@ -20,4 +20,5 @@ pub(crate) use gemv::Gemv;
 pub use linear::linear;
 pub use matmul::matmul;
 pub use matrix::{LinearShape, Matrix};
+pub(super) use microkernel::RegisterTile;
 pub(crate) use small_m::SmallMGemm;

@@ -1,0 +1,299 @@
+//! Direct convolution in register tiles of filters by columns.
+
+use super::strips::{StripLayout, Tap};
+use crate::aligned_buffer::AlignedBuffer;
+use crate::context::Context;
+use crate::ops::activation::activate_in_place;
+use crate::ops::gemm::{Epilogue, RegisterTile};
+use crate::simd::{Kernel, LANES, Vector};
+use crate::threads::DisjointSlice;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Elements of the strips that a task holds at a time, in its core's L2.
+const STRIP_ELEMENTS: usize = 1 << 17;
+/// The most strips of a task.
+const MOST_STRIPS: usize = 8;
+
+thread_local! {
+    /// The packed filters of a call.
+    static FILTERS: RefCell<AlignedBuffer> = RefCell::default();
+    /// The strips of a task.
+    static STRIPS: RefCell<AlignedBuffer> = RefCell::default();
+}
+
+/// The filters of all groups: weight(filter, row, column) at these strides, columns adjacent.
+pub(super) struct Filters<'a> {
+    pub weight: &'a [f32],
+    /// Filters of a group.
+    pub count: usize,
+    pub groups: usize,
+    pub group_stride: usize,
+    pub filter_stride: usize,
+    pub depth_stride: usize,
+}
+
+/// Where the outputs of a row go.
+pub(super) struct OutputRow {
+    /// Column 0 of the group's first filter.
+    pub first: usize,
+    pub filter_stride: usize,
+    /// Elements from one column to the next.
+    pub step: usize,
+}
+
+/// The first element of row `row` of the windows of an image and a group; none where it is padding.
+type InputRow<'a> = &'a (dyn Fn(usize, usize, usize) -> Option<usize> + Sync);
+
+/// A convolution of rows: each output row sums `depth` input rows.
+pub(super) struct Direct<'a> {
+    pub x: &'a [f32],
+    /// Elements of an input row.
+    pub width: usize,
+    /// Elements of the input from one output column to the next.
+    pub step: usize,
+    pub taps: Vec<Tap>,
+    pub depth: usize,
+    pub filters: Filters<'a>,
+    /// Output rows of a filter.
+    pub images: usize,
+    /// Outputs of a row.
+    pub columns: usize,
+    pub input_row: InputRow<'a>,
+    pub output_row: &'a (dyn Fn(usize, usize) -> OutputRow + Sync),
+}
+
+impl Direct<'_> {
+    pub fn run(&self, context: Context, epilogue: Epilogue, out: &mut [f32]) {
+        if self.taps.is_empty() {
+            self.fill(epilogue.bias, out);
+            return;
+        }
+        let tile = RegisterTile::of(context.level);
+        let layout = StripLayout::new(&self.taps, self.step, tile.nr());
+        let panels = self.filters.count.div_ceil(tile.mr());
+        let panel = self.depth * self.taps.len() * tile.mr();
+        let out = DisjointSlice::new(out);
+        FILTERS.with_borrow_mut(|buffer| {
+            let packed = buffer.floats(self.filters.groups * panels * panel);
+            self.pack(context, tile.mr(), panel, packed);
+            let strip = self.depth * layout.row();
+            let tiles = self.columns.div_ceil(tile.nr());
+            let strips = (STRIP_ELEMENTS / strip.max(1)).clamp(1, MOST_STRIPS).min(tiles);
+            let blocks = tiles.div_ceil(strips);
+            let rows = self.images * self.filters.groups * blocks;
+            // Where there are few rows, threads share their filters.
+            let parts = (4 * context.threads.count()).div_ceil(rows.max(1)).clamp(1, panels);
+            context.threads.run(rows * parts, &|task| {
+                let (part, task) = (task % parts, task / parts);
+                let (block, task) = (task % blocks, task / blocks);
+                let (group, image) = (task % self.filters.groups, task / self.filters.groups);
+                let tiles = block * strips..((block + 1) * strips).min(tiles);
+                STRIPS.with_borrow_mut(|buffer| {
+                    let strips = buffer.floats(tiles.len() * strip);
+                    self.copy_strips(&layout, (image, group), &tiles, tile.nr(), strips);
+                    context.level.run(Block {
+                        direct: self,
+                        tile,
+                        offsets: &layout.offsets,
+                        row: layout.row(),
+                        packed: &packed[group * panels * panel..(group + 1) * panels * panel],
+                        panels: panels * part / parts..panels * (part + 1) / parts,
+                        strips,
+                        first_tile: tiles.start,
+                        first_filter: group * self.filters.count,
+                        target: (self.output_row)(image, group),
+                        epilogue,
+                        out: &out,
+                    });
+                });
+            });
+        });
+    }
+
+    /// Writes the bias where no tap reaches an output.
+    fn fill(&self, bias: Option<&[f32]>, out: &mut [f32]) {
+        for image in 0..self.images {
+            for group in 0..self.filters.groups {
+                let OutputRow { first, filter_stride, step } = (self.output_row)(image, group);
+                for filter in 0..self.filters.count {
+                    let bias = bias.map_or(0.0, |bias| bias[group * self.filters.count + filter]);
+                    let row = out[first + filter * filter_stride..].iter_mut();
+                    row.step_by(step).take(self.columns).for_each(|out| *out = bias);
+                }
+            }
+        }
+    }
+
+    /// Filters in panels of `height`: row by row, tap by tap, one weight of each filter.
+    fn pack(&self, context: Context, height: usize, panel: usize, out: &mut [f32]) {
+        let filters = &self.filters;
+        let panels = filters.count.div_ceil(height);
+        let out = DisjointSlice::new(out);
+        let grain = (1_usize << 15).div_ceil(panel.max(1));
+        context.threads.parallel_for(filters.groups * panels, grain, &|range| {
+            for index in range {
+                // SAFETY: panels do not overlap.
+                let out = unsafe { out.slice_mut(index * panel..(index + 1) * panel) };
+                let (group, first) = (index / panels, index % panels * height);
+                if filters.count - first < height {
+                    out.fill(0.0);
+                }
+                for lane in 0..height.min(filters.count - first) {
+                    let start =
+                        group * filters.group_stride + (first + lane) * filters.filter_stride;
+                    let mut at = lane;
+                    for row in 0..self.depth {
+                        let weights = &filters.weight[start + row * filters.depth_stride..];
+                        for tap in &self.taps {
+                            out[at] = weights[tap.column];
+                            at += height;
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn copy_strips(
+        &self,
+        layout: &StripLayout,
+        (image, group): (usize, usize),
+        tiles: &Range<usize>,
+        width: usize,
+        strips: &mut [f32],
+    ) {
+        let row = layout.row();
+        for (tile, strip) in tiles.clone().zip(strips.chunks_exact_mut((self.depth * row).max(1))) {
+            for (index, strip) in strip.chunks_exact_mut(row).enumerate() {
+                match (self.input_row)(image, group, index) {
+                    Some(first) => {
+                        layout.copy(&self.x[first..first + self.width], tile * width, strip);
+                    }
+                    None => strip.fill(0.0),
+                }
+            }
+        }
+    }
+}
+
+/// Some panels of filters over the strips of a task.
+struct Block<'a> {
+    direct: &'a Direct<'a>,
+    tile: RegisterTile,
+    offsets: &'a [usize],
+    row: usize,
+    packed: &'a [f32],
+    panels: Range<usize>,
+    strips: &'a [f32],
+    first_tile: usize,
+    first_filter: usize,
+    target: OutputRow,
+    epilogue: Epilogue<'a>,
+    out: &'a DisjointSlice<'a, f32>,
+}
+
+impl Kernel for Block<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        match self.tile {
+            RegisterTile::Large => self.tiles::<V, 12, 2>(v),
+            RegisterTile::Middle => self.tiles::<V, 6, 1>(v),
+            RegisterTile::Small => self.tiles::<V, 2, 1>(v),
+        }
+    }
+}
+
+impl Block<'_> {
+    #[inline(always)]
+    fn tiles<V: Vector, const MR: usize, const NR_VECTORS: usize>(&self, v: V) {
+        let depth = self.direct.depth;
+        let panel = depth * self.offsets.len() * MR;
+        for index in self.panels.clone() {
+            let weights = &self.packed[index * panel..(index + 1) * panel];
+            for (tile, strip) in self.strips.chunks_exact((depth * self.row).max(1)).enumerate() {
+                let sums = self.tile::<V, MR, NR_VECTORS>(v, weights, strip);
+                let column = (self.first_tile + tile) * NR_VECTORS * LANES;
+                for (lane, sums) in sums.iter().enumerate() {
+                    let filter = index * MR + lane;
+                    if filter < self.direct.filters.count {
+                        self.store(v, filter, column, sums);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums of a register tile: a rank-1 update for every row and tap.
+    #[inline(always)]
+    fn tile<V: Vector, const MR: usize, const NR_VECTORS: usize>(
+        &self,
+        v: V,
+        weights: &[f32],
+        strip: &[f32],
+    ) -> [[V::F; NR_VECTORS]; MR] {
+        let mut sums = [[v.splat(0.0); NR_VECTORS]; MR];
+        let rows = weights.chunks_exact(self.offsets.len() * MR);
+        for (row, weights) in strip.chunks_exact(self.row).zip(rows) {
+            for (offset, factors) in self.offsets.iter().zip(weights.as_chunks::<MR>().0) {
+                let Some(line) = row[*offset..].as_chunks::<LANES>().0.first_chunk::<NR_VECTORS>()
+                else {
+                    continue;
+                };
+                let mut inputs = [v.splat(0.0); NR_VECTORS];
+                for vector in 0..NR_VECTORS {
+                    inputs[vector] = v.load(&line[vector]);
+                }
+                for lane in 0..MR {
+                    let factor = v.splat(factors[lane]);
+                    for vector in 0..NR_VECTORS {
+                        sums[lane][vector] = v.mul_add(factor, inputs[vector], sums[lane][vector]);
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    /// Stores a row of a tile with the epilogue applied, clipped to the output.
+    #[inline(always)]
+    fn store<V: Vector>(&self, v: V, filter: usize, column: usize, sums: &[V::F]) {
+        let bias = self.epilogue.bias.map_or(0.0, |bias| bias[self.first_filter + filter]);
+        let OutputRow { first, filter_stride, step } = self.target;
+        let first = first + filter * filter_stride;
+        for (vector, sum) in sums.iter().enumerate() {
+            let column = column + vector * LANES;
+            let count = self.direct.columns.saturating_sub(column).min(LANES);
+            if count == 0 {
+                return;
+            }
+            let start = first + column * step;
+            // SAFETY: tiles do not overlap, and neither do the columns of rows with a step.
+            let out = unsafe { self.out.slice_mut(start..start + (count - 1) * step + 1) };
+            let sum = v.add(*sum, v.splat(bias));
+            if let (1, Some(out)) = (step, out.first_chunk_mut::<LANES>()) {
+                v.store(sum, out);
+                activate_in_place(v, self.epilogue.activation, out);
+                if let Some(residual) = self.epilogue.residual
+                    && let Some(residual) = residual[start..].first_chunk::<LANES>()
+                {
+                    v.store(v.add(v.load(out), v.load(residual)), out);
+                }
+                continue;
+            }
+            let mut lanes = [0.0; LANES];
+            v.store(sum, &mut lanes);
+            activate_in_place(v, self.epilogue.activation, &mut lanes);
+            if let Some(residual) = self.epilogue.residual {
+                for (lane, other) in lanes.iter_mut().zip(residual[start..].iter().step_by(step)) {
+                    *lane += other;
+                }
+            }
+            for (out, lane) in out.iter_mut().step_by(step).zip(lanes) {
+                *out = lane;
+            }
+        }
+    }
+}
