@@ -28,7 +28,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from strata import Chance
@@ -166,7 +166,7 @@ class Answers:
         return any(math.isnan(self.value(draw, name)) for name in names)
 
 
-@lru_cache(4096)
+@lru_cache(512)
 def _scenario(preset: str, includes: tuple[str, ...]) -> Preset:
     known = registry()
     return built_in.preset(preset).with_includes([include(path, known) for path in includes])
@@ -183,7 +183,7 @@ def _included(draw: Draw) -> Preset:
         raise RefusedError(error.message) from error
 
 
-@lru_cache(4096)
+@lru_cache(512)
 def _medians(preset: str, includes: tuple[str, ...]) -> dict[str, float]:
     return {
         name: value.median() if isinstance(value, Distribution) else float(value)
@@ -214,7 +214,7 @@ def _graph_values(draw: Draw, outputs: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-@cache
+@lru_cache(128)  # about 0.5 MB each
 def _tape(
     names: tuple[str, ...], outputs: tuple[str, ...], variants: tuple[tuple[str, str], ...]
 ) -> tuple[tuple[str, ...], Any]:

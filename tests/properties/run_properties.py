@@ -33,8 +33,6 @@ from tally import Tally  # noqa: E402
 import assay  # noqa: E402
 
 PART = 100
-PARTS_OF_ONE = 20
-"""Parts that one process checks."""
 KEPT = FOLDER.parents[1] / "build" / "properties"
 
 
@@ -107,31 +105,23 @@ def _run(options: argparse.Namespace, path: Path) -> Tally:
     begin, end = time.monotonic(), options.first + options.count
     number = 0
     with path.open("w" if options.fresh else "a") as kept:
-        size = PARTS_OF_ONE * options.workers
-        for batch in (left[first : first + size] for first in range(0, len(left), size)):
-            # Processes are renewed: what scenarios share is kept for the life of one, and grows with
-            # them. A pool that renews them itself may wait for ever (CPython issue 115634).
-            with ProcessPoolExecutor(options.workers) as pool:
-                running = {
-                    pool.submit(
-                        check, options.seed, range(start, min(start + PART, end)), names
-                    ): start
-                    for start in batch
-                }
-                for future in as_completed(running):
-                    part, number = future.result(), number + 1
-                    kept.write(
-                        json.dumps({"start": running[future], "tally": part.to_data()}) + "\n"
-                    )
-                    kept.flush()
-                    total.add(part)
-                    minutes = (time.monotonic() - begin) / 60
-                    print(
-                        f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
-                        f"invariants violated, {minutes:.1f} min, about "
-                        f"{minutes / number * (len(left) - number):.0f} min left",
-                        file=sys.stderr,
-                    )
+        with ProcessPoolExecutor(options.workers) as pool:
+            running = {
+                pool.submit(check, options.seed, range(start, min(start + PART, end)), names): start
+                for start in left
+            }
+            for future in as_completed(running):
+                part, number = future.result(), number + 1
+                kept.write(json.dumps({"start": running[future], "tally": part.to_data()}) + "\n")
+                kept.flush()
+                total.add(part)
+                minutes = (time.monotonic() - begin) / 60
+                print(
+                    f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
+                    f"invariants violated, {minutes:.1f} min, about "
+                    f"{minutes / number * (len(left) - number):.0f} min left",
+                    file=sys.stderr,
+                )
     return total
 
 

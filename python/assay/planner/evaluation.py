@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError, MissingInputsError, unknown_name
@@ -59,6 +59,8 @@ POWER_VARIANTS: Final = {
 
 PROMPT_BUDGET: Final = "serving.prompt_budget"
 _SHARED_KEYS: Final = 1000.0
+_TAPES: Final = 64
+"""Tapes kept in memory, about 0.3 MB each: a long-lived server meets ever new sets of inputs."""
 ENGINES: Final = ("vllm", "sglang", "trtllm", "assay")
 
 
@@ -256,7 +258,7 @@ def compiled(names: Sequence[str], outputs: Sequence[str], variants: Mapping[str
     return _compiled(tuple(names), tuple(outputs), tuple(sorted(variants.items())))
 
 
-@cache
+@lru_cache(_TAPES)
 def _compiled(
     names: tuple[str, ...], outputs: tuple[str, ...], variants: tuple[tuple[str, str], ...]
 ) -> Compiled:

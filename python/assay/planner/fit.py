@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError, InfeasibleError, InputError
@@ -194,7 +194,7 @@ def judge_rows(names: Sequence[str], columns: Sequence[Any]) -> Any:
     return _compiled(tuple(names))(*columns)[len(_FIGURES) :]
 
 
-@cache
+@lru_cache(16)
 def _compiled(names: tuple[str, ...]) -> Compiled:
     from assay.stack import registry
 
