@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from assay.errors import EvaluationError, InputError
 from assay.planner.open_loop import open_loop
-from assay.planner.prefill_chain import IterationTime, Requests
+from assay.planner.prefill_chain import IterationTime, PrefillChain, Requests
 
 
 def simulate(
@@ -182,3 +182,16 @@ def test_tokens_of_a_request_that_came_alone_wait_for_the_prompts_of_others_only
     found = open_loop(requests, iteration).output_token
     assert found.mean == pytest.approx(gaps.mean(), rel=0.02)
     assert found.p99 == pytest.approx(np.quantile(gaps, 0.99), rel=0.1)
+
+
+def test_hundreds_of_arrivals_in_an_iteration_take_few_points() -> None:
+    """All pairs of arrivals before and after a request would be hundreds of millions of points."""
+    requests = Requests(2000.0, 1, units_at_once=400)
+
+    def iteration(_: int, units: int) -> float:
+        return 0.05 + 2e-4 * units if units else 0.0
+
+    values, shares = PrefillChain(requests, 0, iteration).first_token()
+    assert len(values) <= 100_000
+    measured, _ = simulate(requests, iteration, 20_000, seed=1)
+    assert float(values @ shares) == pytest.approx(measured.mean(), rel=0.05)

@@ -40,3 +40,15 @@ def test_a_queue_of_many_states_is_solved_as_that_of_few(served: int) -> None:
     # As many are served as come.
     mean = stationary(moves) @ np.minimum(np.arange(size), served)
     assert mean == pytest.approx(0.8 * served, rel=1e-6)
+
+
+def test_condensed_points_keep_mean_and_quantiles() -> None:
+    """Of an exponential distribution, whose mean and quantiles have a closed form."""
+    levels = (np.arange(200_000) + 0.5) / 200_000
+    points = -np.log1p(-levels)[::-1], np.full(200_000, 1 / 200_000)
+    fewer = weighted_points.condensed(points, 1000)
+    assert len(fewer[0]) == 1000
+    assert weighted_points.mean(fewer) == pytest.approx(weighted_points.mean(points), rel=1e-12)
+    assert weighted_points.quantiles(fewer, [0.5, 0.9]) == pytest.approx(
+        [np.log(2), np.log(10)], rel=5e-3
+    )

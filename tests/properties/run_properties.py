@@ -104,24 +104,26 @@ def _run(options: argparse.Namespace, path: Path) -> Tally:
     path.parent.mkdir(parents=True, exist_ok=True)
     begin, end = time.monotonic(), options.first + options.count
     number = 0
-    with path.open("w" if options.fresh else "a") as kept:
-        with ProcessPoolExecutor(options.workers) as pool:
-            running = {
-                pool.submit(check, options.seed, range(start, min(start + PART, end)), names): start
-                for start in left
-            }
-            for future in as_completed(running):
-                part, number = future.result(), number + 1
-                kept.write(json.dumps({"start": running[future], "tally": part.to_data()}) + "\n")
-                kept.flush()
-                total.add(part)
-                minutes = (time.monotonic() - begin) / 60
-                print(
-                    f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
-                    f"invariants violated, {minutes:.1f} min, about "
-                    f"{minutes / number * (len(left) - number):.0f} min left",
-                    file=sys.stderr,
-                )
+    with (
+        path.open("w" if options.fresh else "a") as kept,
+        ProcessPoolExecutor(options.workers) as pool,
+    ):
+        running = {
+            pool.submit(check, options.seed, range(start, min(start + PART, end)), names): start
+            for start in left
+        }
+        for future in as_completed(running):
+            part, number = future.result(), number + 1
+            kept.write(json.dumps({"start": running[future], "tally": part.to_data()}) + "\n")
+            kept.flush()
+            total.add(part)
+            minutes = (time.monotonic() - begin) / 60
+            print(
+                f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
+                f"invariants violated, {minutes:.1f} min, about "
+                f"{minutes / number * (len(left) - number):.0f} min left",
+                file=sys.stderr,
+            )
     return total
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import EvaluationError, InputError
 from assay.lazy_import import np
-from assay.planner.weighted_points import Points, likely_arrivals, poisson, stationary
+from assay.planner.weighted_points import Points, condensed, likely_arrivals, poisson, stationary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +27,10 @@ _MOST_STATES: Final = 512
 _PARTS: Final = tuple((index + 0.5) / 8 for index in range(8))
 _SEEN: Final = 1e-4
 """Probability of states that no percentile feels."""
+_MOST_ARRIVALS: Final = 96
+_MOST_POINTS_OF_STATE: Final = 1024
+_MOST_POINTS: Final = 100_000
+"""Points that stand for more where thousands of requests arrive in an iteration: all would take gigabytes."""
 
 IterationTime = Callable[[int, int], float]
 """Seconds of an iteration by decoding requests and units of prompts."""
@@ -70,7 +74,7 @@ class PrefillChain:
 
     def __init__(self, requests: Requests, decoding: int, iteration: IterationTime) -> None:
         self.requests, self.decoding = requests, decoding
-        self._known_arrivals: dict[float, Array] = {}
+        self._known_arrivals: dict[float, tuple[NDArray[np.int64], Array]] = {}
         count = requests.units_at_once
         # Iterations that a unit takes count as one, in which others gain as many tokens.
         self.times = self._times(iteration, decoding)
@@ -141,7 +145,8 @@ class PrefillChain:
                 values.append(times)
                 weights.append(seen[state] / len(_PARTS) * shares)
         shares = np.concatenate(weights)
-        return self.requests.request_seconds + np.concatenate(values), shares / shares.sum()
+        times = self.requests.request_seconds + np.concatenate(values)
+        return condensed((times, shares / shares.sum()), _MOST_POINTS)
 
     def _alone(self) -> Array:
         """Time to first token where nothing runs: no iteration to wait for, and nobody ahead."""
@@ -155,7 +160,7 @@ class PrefillChain:
         requests, count, seconds = self.requests, self.requests.units_at_once, self.seconds[state]
         before = self._arrivals(seconds * part)
         after = self._arrivals(seconds * (1 - part))
-        ahead, behind = np.arange(len(before))[:, None], np.arange(len(after))[None, :]
+        ahead, behind = before[0][:, None], after[0][None, :]
         units = max(state - count, 0) + requests.units * (ahead + 1)
         full = (units - 1) // count
         # Requests that come while others are served join the last iteration as well.
@@ -164,11 +169,19 @@ class PrefillChain:
         last = np.minimum(wanted, count)
         times = (1 - part) * seconds + full * self.times[count] + self.times[last]
         times = times + self._late(last, wanted - last)
-        return times.ravel(), (before[:, None] * after[None, :]).ravel()
+        both = times.ravel(), (before[1][:, None] * after[1][None, :]).ravel()
+        return condensed(both, _MOST_POINTS_OF_STATE)
 
-    def _arrivals(self, seconds: float) -> Array:
+    def _arrivals(self, seconds: float) -> tuple[NDArray[np.int64], Array]:
+        """Numbers of arrivals and their probabilities; of very many, some stand for their neighbors."""
         if seconds not in self._known_arrivals:
-            self._known_arrivals[seconds] = likely_arrivals(self.requests.rate * seconds)
+            likely = likely_arrivals(self.requests.rate * seconds)
+            width = -(-len(likely) // _MOST_ARRIVALS)
+            starts = np.arange(0, len(likely), width)
+            self._known_arrivals[seconds] = (
+                np.minimum(starts + (width - 1) // 2, len(likely) - 1),
+                np.add.reduceat(likely, starts),
+            )
         return self._known_arrivals[seconds]
 
     def _late(self, last: NDArray[np.int64], left: NDArray[np.int64]) -> Array:

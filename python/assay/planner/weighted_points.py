@@ -46,6 +46,25 @@ def mixture(parts: Sequence[Points], weights: Array) -> Points:
     return values, shares / shares.sum()
 
 
+def condensed(points: Points, most: int) -> Points:
+    """At most so many points: those of as much probability are replaced by their mean.
+
+    >>> values, shares = condensed((np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.25, 0.25])), 2)
+    >>> values.tolist(), shares.tolist()
+    ([1.5, 3.0], [0.5, 0.5])
+    """
+    values, shares = points
+    if len(values) <= most:
+        return points
+    order = np.argsort(values)
+    values, shares = values[order], shares[order]
+    middles = np.cumsum(shares) - shares / 2
+    places = np.minimum((middles * (most / shares.sum())).astype(int), most - 1)
+    sums = np.bincount(places, shares, most)
+    taken = sums > 0
+    return np.bincount(places, shares * values, most)[taken] / sums[taken], sums[taken]
+
+
 def total(first: Points, second: Points, count: float) -> Points:
     """The first plus `count` times the second, taken as independent."""
     levels = (np.arange(_SUMMANDS) + 0.5) / _SUMMANDS
