@@ -129,3 +129,9 @@ def smollm2(machine_scratch: Path, scratch: Path) -> Path:
         here.parent.mkdir(parents=True, exist_ok=True)
         here.symlink_to(pulled)
     return here
+
+
+@pytest.fixture
+def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of runs on a virtual clock: nothing is lost there that a disk would have to hold."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)

@@ -45,6 +45,9 @@ def gate(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     return code, json.loads(captured.out)
 
 
+# Slow: on busy cores what both spend on the way hides an eighth of the speed. Verdicts of planted
+# visits, which take no time, are those of test_comparison.py.
+@pytest.mark.slow
 def test_a_slower_command_regresses_with_a_report_that_verifies(
     capsys: pytest.CaptureFixture[str], serve: Callable[[str], str], none_left: Callable[[], bool]
 ) -> None:
@@ -86,7 +89,7 @@ def test_a_killed_gate_leaves_no_server_and_no_worktree(
     _wait(pids.exists)
     time.sleep(0.5)
     child.send_signal(signal.SIGTERM)
-    _, error = child.communicate(timeout=30)
+    _, error = child.communicate(timeout=120)
     assert child.returncode == 130, error
     assert none_left()
     assert len(git(folder, "worktree", "list").splitlines()) == 1

@@ -22,6 +22,8 @@ from assay.report.verify import verify
 from assay.runs.maximizing import maximizing_rate
 from assay.runs.subject import SubjectOptions, opened
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 LEVERS = """\
 format: assay.levers/1
 engine: fake

@@ -81,8 +81,8 @@ def test_a_server_is_started_read_back_measured_changed_and_stopped(
     load = workload("vllm-decode")
     before = engine.measure(load, Window(requests=4))
     assert (before.errors, before.settings["enforce_eager"]) == (0, True)
-    # A token takes 6 ms at least, and as the sleep of a loaded machine overshoots.
-    assert 6.0 <= before.figures["mean_tpot_ms"] < 60.0
+    # A token takes 6 ms at least; more by what else the machine does.
+    assert before.figures["mean_tpot_ms"] >= 6.0
     [answer] = engine.probe(["the quick brown fox"], 3)
     assert (answer.token_ids, answer.margins) == ((19, 26, 33), (1.5, 1.5, 1.5))
     trace = engine.capture(load, Window(requests=1), tmp_path / "trace")

@@ -37,6 +37,9 @@ def faults(folder: Path, port: int, **by_knob: dict[str, str]) -> None:
     (folder / str(port) / "faults.json").write_text(json.dumps(by_knob))
 
 
+# Slow: on busy cores windows of a real server may not show a gain. What promotes is tested on the
+# simulated fleet (test_promotion.py).
+@pytest.mark.slow
 def test_a_gain_is_promoted_and_rolled_back(tmp_path: Path) -> None:
     with servers(tmp_path, 4) as fleet:
         outcome = promote(fleet.options(), ServiceLevel(ttft_ms=5000.0))
@@ -121,6 +124,8 @@ def test_failing_already(tmp_path: Path) -> None:
         assert fleet.settings() == [START] * 2
 
 
+# Slow: within the 3 s a server that is well has to start too.
+@pytest.mark.slow
 def test_a_restart_that_never_answers(tmp_path: Path) -> None:
     adapter = tmp_path / "impatient.yaml"
     with servers(tmp_path, 2) as fleet:

@@ -61,7 +61,7 @@ def test_a_silence_that_is_too_long() -> None:
 def test_beats_put_it_off() -> None:
     def controller(pipe: int) -> None:
         for _ in range(6):
-            os.write(pipe, b"2.0\n")
+            os.write(pipe, b"60.0\n")
             time.sleep(0.05)
         os.write(pipe, b"done\n")
 
@@ -72,13 +72,13 @@ def test_a_child_that_holds_the_pipe_does_not_hide_the_death() -> None:
     def controller(pipe: int) -> None:
         holder = os.fork()
         if holder == 0:
-            time.sleep(2)
+            time.sleep(20)
             os._exit(0)
         os._exit(3)
 
     begun = time.monotonic()
     assert watched(controller)[0] == "the controller died"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
 
 
 def test_an_orderly_end_leaves_no_marker() -> None:
@@ -89,7 +89,7 @@ def test_an_orderly_end_leaves_no_marker() -> None:
     assert found.run == run
     assert found.is_attended
     assert active.exists()
-    dog.beat(5.0)
+    dog.beat(600.0)
     dog.close()
     assert active.active_runs() == []
     assert not active.exists()
@@ -104,7 +104,7 @@ def test_a_killed_watchdog_is_started_again() -> None:
     os.kill(first, signal.SIGKILL)
 
     def is_replaced() -> bool:
-        dog.beat(5.0)
+        dog.beat(600.0)
         return dog.pid != first
 
     assert wait_until(is_replaced, 30.0)

@@ -24,6 +24,8 @@ from assay.load.workloads.measurement import Setting
 from assay.report.run import write_run
 from assay.report.verify import verify
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 SHARED_MEMORY = Path("/dev/shm")
 LEVERS = """\
 format: assay.levers/1

@@ -11,6 +11,8 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.finishing import run_verdict
 from assay.intervals import Interval
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 TRIAL = ExperimentResult(
     "01 threads",
     Candidate("threads=2", ("threads",), {"threads": 2}, "bitwise", "safe", hot=True),

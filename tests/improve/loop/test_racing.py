@@ -15,6 +15,8 @@ from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
 from assay.load.workloads.measurement import Setting
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 LEVERS = """\
 format: assay.levers/1
 engine: fake

@@ -30,6 +30,8 @@ from assay.observe.importers.kineto import read
 from assay.observe.structure.recovery import recover
 from assay.report.run import write_run
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 SHARED_MEMORY = Path("/dev/shm")
 
 

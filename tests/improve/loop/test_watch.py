@@ -17,6 +17,8 @@ from assay.improve.loop.outcome import Outcome
 from assay.load.workloads.measurement import Measurement
 from assay.load.workloads.workload import Window, Workload
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 BUDGET_S = 240.0
 
 

@@ -9,6 +9,8 @@ import pytest
 from planted_judging import is_kept
 from planted_levers import ALL, BAD, GOOD, HARMLESS
 
+pytestmark = pytest.mark.usefixtures("without_fsync")
+
 QUICK = (
     "late-12",
     "long-100",
