@@ -54,6 +54,26 @@ OPEN_LOOP = {
     "end_to_end": LATENCY,
     "goodput": NUMBER,
 }
+_LEVELS = {level: {"value": NUMBER, "lo": NUMBER, "hi": NUMBER} for level in ("p50", "p90", "p99")}
+PLANNED_ROW = {
+    "gpu": TEXT, "layout": TEXT, "weight_dtype": TEXT, "engine": TEXT, "max_running": COUNT,
+    "replicas": COUNT, "gpus": COUNT, "usd_per_hour": NUMBER, "watts": NUMBER, "risk": NUMBER,
+    "headroom": NUMBER, "ttft_p50": NUMBER, "tpot_p50": NUMBER,
+}  # fmt: skip
+PLANNED = {
+    "gpu": TEXT, "layout": TEXT, "weight_dtype": TEXT, "engine": TEXT, "max_running": COUNT,
+    "replica_gpus": COUNT, "replicas": COUNT, "gpus": COUNT,
+    "schedule": Each({
+        "start": NUMBER, "seconds": NUMBER, "rate": NUMBER, "replicas": COUNT, "watts": NUMBER,
+    }),
+    "rate_each": NUMBER, "running": NUMBER, "headroom": NUMBER, "binds": TEXT, "risk": NUMBER,
+    "prefix_hits": NUMBER, "usd_per_hour": NUMBER, "usd_per_month": NUMBER,
+    "usd_per_request": NUMBER, "usd_per_million_input": NUMBER, "usd_per_million_output": NUMBER,
+    "watts": NUMBER, "peak_watts": NUMBER, "rated_watts": NUMBER, "joules_per_token": NUMBER,
+    "kilograms_per_hour": NUMBER,
+    "latencies": {"first_token": _LEVELS, "output_token": _LEVELS, "end_to_end": _LEVELS},
+    "attained": {"value": NUMBER, "lo": NUMBER, "hi": NUMBER},
+}  # fmt: skip
 FIGURE = {"expected": NUMBER, "lo": NUMBER, "hi": NUMBER, "unit": TEXT}
 NODE = {
     "name": TEXT, "operation": TEXT, "layer": (int, type(None)), "phase": TEXT, "flops": NUMBER,
@@ -565,6 +585,29 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "rates": Each({**OPEN_LOOP, "verdict": TEXT, "lo": OPEN_LOOP, "hi": OPEN_LOOP}),
             "completes": {"rate": NUMBER, "lo": NUMBER, "hi": NUMBER},
             "refused": Each({"rate": NUMBER, "verdict": TEXT, "reason": TEXT}),
+        },
+    ),
+    (
+        (
+            *("plan", "--model", "llama-3.1-8b", "--gpu", "h200", "--tensor", "1,2", "--rate", "9"),
+            *("--slo", "ttft=1s,tpot=50ms,p=99%"),
+        ),
+        {
+            "model": TEXT,
+            "traffic": {
+                **{"name": TEXT, "requests": COUNT, "seconds": NUMBER, "peak_rate": NUMBER},
+                **{"dispersion": NUMBER, "input": LATENCY, "output": LATENCY},
+            },
+            "objective": TEXT,
+            "goal": TEXT,
+            "best": PLANNED,
+            "second": PLANNED,
+            "floors": Each({"gpu": TEXT, "gpus": NUMBER, "layout": TEXT}),
+            "options": Each(PLANNED_ROW),
+            "front": Each(PLANNED_ROW),
+            "refused": Each({"server": TEXT, "reason": TEXT}, some=False),
+            "simulation": type(None),
+            "notes": Each(TEXT),
         },
     ),
     (

@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "estimate": "estimate",
     "predict": "predict",
     "predict-load": "predict_load",
+    "plan": "plan",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",

@@ -139,7 +139,7 @@ def latencies(
         requests = Requests(
             rate=rate, output=load.output, units=parts.units, units_at_once=parts.at_once,
             unit_iterations=parts.each, emitted=emitted, most_running=load.most_running,
-            **_server(batch.engine, deviations),
+            **server_constants(batch.engine, deviations),
         )  # fmt: skip
         return requests, _slower(iteration, errors, deviations)
 
@@ -199,7 +199,7 @@ def _row(likely: OpenLoop, least: OpenLoop, most: OpenLoop | None) -> PredictedL
     )  # fmt: skip
 
 
-def _server(engine: str, deviations: float) -> dict[str, float]:
+def server_constants(engine: str, deviations: float = 0.0) -> dict[str, float]:
     """What a server adds to a first token; the engine of Assay is called in its own process."""
     constants = engines.find(engine, "offline" if engine == "assay" else "open_loop")
     names = {

@@ -12,6 +12,7 @@ from assay.load.workloads.readers import (
     azure,
     burstgpt,
     jsonl,
+    lengths_only,
     mooncake,
     sharegpt,
     timed_trace,
@@ -21,7 +22,7 @@ from assay.load.workloads.readers.recorded import MAX_LINE, Format, opened
 
 FORMATS: Final[dict[str, Format]] = {
     module.FORMAT.name: module.FORMAT
-    for module in (jsonl, mooncake, timed_trace, burstgpt, azure, sharegpt, weka)
+    for module in (jsonl, lengths_only, mooncake, timed_trace, burstgpt, azure, sharegpt, weka)
 }
 """Every format by name."""
 
@@ -67,6 +68,8 @@ def _by_keys(path: Path, row: Mapping[str, Any]) -> str | None:
         return "jsonl"
     if any(isinstance(row.get(name), str) for name in jsonl.PROMPTS):
         return "jsonl"
+    if set(lengths_only.FIELDS) <= row.keys():
+        return "lengths"
     if "conversations" in row:
         return "sharegpt"
     if {"t", "in", "out"} <= row.keys() or {"requests", "block_size"} <= row.keys():

@@ -1,0 +1,262 @@
+"""`assay plan`: how many GPUs a traffic needs, which, how laid out, at what cost, and how sure."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from assay.cli import options, styles
+from assay.cli.declaring import argument, option
+from assay.cli.output import Canvas, Line, Report, count, facts, report_of, table, working
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.intervals import Interval
+    from assay.load.capacity import CapacityPlan
+    from assay.planner.capacity.option import Option
+
+_LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
+_MOST_HOURS = 24
+
+
+def plan_command(
+    trace: Annotated[
+        str | None,
+        argument("TRACE", "Recorded requests: Mooncake, Azure, BurstGPT, or JSON lines."),
+    ] = None,
+    model: Annotated[
+        str | None, option("--model MODEL", "A model: of the catalog, or its config.json.")
+    ] = None,
+    slo: Annotated[
+        str | None,
+        option(
+            "--slo LIMITS",
+            "Limits, and the share of requests that keep all of them: ttft=1s,tpot=50ms,p=99%.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        option("--rate RATE", "Requests per second, in place of the times of a recording."),
+    ] = None,
+    input_tokens: Annotated[
+        str, option("--input-tokens LENGTHS", "128, 64-256, lognormal:180,0.8 or a file.")
+    ] = "1024",
+    output_tokens: Annotated[str, option("--output-tokens LENGTHS", "As --input-tokens.")] = "128",
+    prefix_hits: Annotated[
+        float, option("--prefix-hits SHARE", "Share of input tokens in the prefix cache.")
+    ] = 0.0,
+    bin: Annotated[
+        str, option("--bin TIME", "How long replicas stay as many: the periods of a schedule.")
+    ] = "1h",
+    gpu: Annotated[
+        str, option("--gpu GPUS", "Accelerators to choose from, with commas between them.")
+    ] = "h100,h200,b200,a100",
+    dtype: Annotated[
+        str | None,
+        option("--dtype FORMATS", "Formats of weights to choose from; that of the model's files."),
+    ] = None,
+    engine: Annotated[
+        str, option("--engine ENGINES", "Engines to choose from: vllm, sglang, trtllm, assay.")
+    ] = "vllm",
+    kv_dtype: options.KvFormat = "bf16",
+    tensor: Annotated[
+        str, option("--tensor NUMBERS", "Tensor-parallel GPUs to choose from.")
+    ] = "1,2,4,8",
+    offer: options.Offer = None,
+    site: Annotated[str, option("--site SITE", "A site of the catalog, for its PUE.")] = "average",
+    grid: Annotated[str, option("--grid GRID", "A grid of the catalog, for its CO2e.")] = "world",
+    risk: Annotated[
+        str,
+        option("--risk SHARE", "Risk that the SLO is missed, by the model error of step times."),
+    ] = "10%",
+    minimize: Annotated[
+        str, option("--minimize", "What the best plan has least of.", metavar="cost|gpus|power")
+    ] = "cost",
+    max_gpus: Annotated[int | None, option("--max-gpus N", "A budget of GPUs.")] = None,
+    max_power: Annotated[
+        float | None,
+        option("--max-power KW", "A budget of power at the meter, by what boards can draw, in kW."),
+    ] = None,
+    max_cost: Annotated[
+        float | None, option("--max-cost USD", "A budget of dollars an hour, at the peak.")
+    ] = None,
+    routing: Annotated[
+        str,
+        option(
+            "--routing",
+            "Whether requests come to any replica, or to the one that has their prefix.",
+            metavar="any|prefix",
+        ),
+    ] = "any",
+    simulate: Annotated[
+        bool, option("--simulate", "Also replay the plan request by request.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Plan servers for a traffic: how few GPUs, which, what they cost, how sure it is.
+
+    Looks at every accelerator, layout and format, and prints the floor, the best plan and the next best, latencies
+    with intervals, replicas by hour, money, energy and carbon, and what binds. Nothing runs: no GPU is needed.
+    """
+    from assay.load.capacity import plan_capacity
+    from assay.load.workloads.spec import parse_share
+
+    if model is None or slo is None:
+        missing = "--model" if model is None else "--slo"
+        raise InputError(
+            f"plan: expected {missing}, got none",
+            "assay plan --model llama-3.1-8b --rate 20 --slo ttft=1s,tpot=50ms,p=99%",
+        )
+    if routing not in ("any", "prefix"):
+        raise InputError(f'--routing: expected any or prefix, got "{routing[:40]}"')
+    with working("planning") as progress:
+        answer = plan_capacity(
+            trace, model=model, slo=slo, rate=rate, input_tokens=input_tokens,
+            output_tokens=output_tokens, prefix_hits=prefix_hits, bin=bin, gpus=_words(gpu),
+            dtypes=_words(dtype or ""), engines=_words(engine), kv_dtype=kv_dtype,
+            tensor=_numbers("--tensor", tensor), offer=offer, site=site, grid=grid,
+            risk=parse_share("--risk", risk), minimize=minimize, max_gpus=max_gpus,
+            max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
+            routes_by_prefix=routing == "prefix", simulate=simulate, progress=progress,
+        )  # fmt: skip
+    return report_of(answer, lambda canvas: _text(answer, canvas), as_json)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(what: str, text: str) -> list[int]:
+    words = _words(text)
+    if not words or not all(word.isdecimal() and 0 < int(word) <= 1024 for word in words):
+        raise InputError(f'{what}: expected numbers such as 1,2,4,8, got "{text[:40]}"')
+    return [int(word) for word in words]
+
+
+def _text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    traffic, best = plan.traffic, plan.best
+    heading = [
+        ("model", plan.model),
+        ("traffic", str(traffic["name"])),
+        ("peak", f"{traffic['peak_rate']:,.4g} requests/s, {traffic['input']['mean']:,.0f} in and "
+                 f"{traffic['output']['mean']:,.0f} out on average"),
+        ("SLO", plan.objective),
+    ]  # fmt: skip
+    yield from facts(heading, canvas)
+    yield ""
+    yield ((f"{count(best.gpus, 'GPU')}: {_name(best)}", styles.VALUE),)
+    yield from facts(list(_figures(best)), canvas)
+    yield ""
+    rows = [
+        (name, *(_cell(best.latencies[figure][level], name) for level in ("p50", "p90", "p99")))
+        for name, figure in _LATENCIES.items()
+    ]
+    yield from table(("", "p50", "p90", "p99"), rows, canvas, right=(1, 2, 3))
+    if len(best.schedule) > 1:
+        yield ""
+        yield from _schedule(best, canvas)
+    if plan.simulation is not None:
+        yield ""
+        yield from _simulation(plan, canvas)
+    yield ""
+    yield from _others(plan, canvas)
+    yield "in brackets: 90 % intervals by the errors of step times and of the queue model"
+
+
+def _name(option: "Option") -> str:
+    return (
+        f"{option.replicas:,} x {option.gpu} {option.layout}, {option.weight_dtype}, "
+        f"{option.engine}, at most {option.max_running:,} running"
+    )
+
+
+def _figures(option: "Option") -> Iterator[tuple[str, str]]:
+    yield "risk", f"{100 * option.risk:.2g} % that the SLO is missed; {option.binds} binds first"
+    yield (
+        "within SLO",
+        (
+            f"{100 * option.attained.value:.4g} % of requests ({100 * option.attained.lo:.4g} to "
+            f"{100 * option.attained.hi:.4g})"
+        ),
+    )
+    yield "headroom", f"{100 * option.headroom:.3g} % more requests at the likely step times"
+    if option.prefix_hits > 0.0005:
+        yield "prefix hits", f"{100 * option.prefix_hits:.3g} % of input tokens"
+    if option.usd_per_hour is not None:
+        yield (
+            "cost",
+            (
+                f"{option.usd_per_hour:,.2f} USD/h, {option.usd_per_month:,.0f} a month, "
+                f"{option.usd_per_million_input:.3g} a million input and "
+                f"{option.usd_per_million_output:.3g} a million output tokens, "
+                f"{option.usd_per_request:.3g} a request"
+            ),
+        )
+    if option.watts is not None:
+        yield (
+            "energy",
+            (
+                f"{option.watts / 1e3:,.3g} kW at the meter, {option.joules_per_token:.3g} J/token, "
+                f"{option.kilograms_per_hour:,.3g} kg CO2e/h"
+            ),
+        )
+    if option.rated_watts is not None:
+        yield "power", f"{option.rated_watts / 1e3:,.3g} kW at most"
+
+
+def _cell(value: "Interval", name: str) -> str:
+    scale = 1.0 if name.endswith(" s") else 1e3
+    digits = [_digits(scale * part) for part in (value.value, value.lo, value.hi)]
+    return f"{digits[0]} ({digits[1]} to {digits[2]})"
+
+
+def _digits(value: float) -> str:
+    """Three digits, or all before the point; no end where there is none."""
+    if value > 1e9:
+        return "no end"
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def _schedule(option: "Option", canvas: Canvas) -> Iterator[Line]:
+    hours = option.schedule[:_MOST_HOURS]
+    rows = [
+        (f"{hour.start / 3600:g} h", f"{hour.rate:,.3g}", f"{hour.replicas:,}",
+         f"{hour.replicas * option.replica_gpus:,}")
+        for hour in hours
+    ]  # fmt: skip
+    yield from table(("from", "requests/s", "replicas", "GPUs"), rows, canvas, right=(0, 1, 2, 3))
+    if len(option.schedule) > len(hours):
+        yield f"and {len(option.schedule) - len(hours):,} periods more (--json)"
+
+
+def _simulation(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    assert plan.simulation is not None
+    replayed = plan.simulation
+    agreeing = sum(replayed.agrees.values())
+    yield (
+        f"replayed {replayed.requests:,} requests in {replayed.steps:,} steps: "
+        f"{100 * replayed.attained.value:.4g} % within the SLO, {agreeing} of {len(replayed.agrees)} "
+        "percentiles within each other's intervals"
+    )
+    rows = [
+        (name, *(_cell(replayed.latencies[figure][level], name) for level in ("p50", "p90", "p99")))
+        for name, figure in _LATENCIES.items()
+    ]
+    yield from table(("replay", "p50", "p90", "p99"), rows, canvas, right=(1, 2, 3))
+
+
+def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    floors = ", ".join(f"{floor.gpus:,.3g} {floor.gpu}" for floor in plan.floors)
+    yield f"floor (no plan uses fewer at the peak): {floors}"
+    if plan.second is not None:
+        yield f"second best: {count(plan.second.gpus, 'GPU')}: {_name(plan.second)}"
+    yield ""
+    rows = [
+        (f"{option.gpu} {option.layout} {option.weight_dtype}", f"{option.gpus:,}",
+         "" if option.usd_per_hour is None else f"{option.usd_per_hour:,.2f}",
+         _digits(1e3 * option.latencies["output_token"]["p50"].value),
+         f"{100 * option.risk:.2g} %")
+        for option in plan.front
+    ]  # fmt: skip
+    yield from table(
+        ("cost against interactivity", "GPUs", "USD/h", "TPOT p50 ms", "risk"), rows, canvas,
+        right=(1, 2, 3, 4),
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Traffic of a plan: from recorded requests, or from a rate and distributions of lengths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from assay.errors import InputError, unknown_name
+from assay.lazy_import import np
+from assay.load.workloads.lengths import parse_lengths
+from assay.load.workloads.readers import azure, burstgpt, csv_rows, lengths_only
+from assay.load.workloads.readers.detect import format_of
+from assay.load.workloads.readers.recorded import Format, LeftOut, Recorded, json_objects
+from assay.load.workloads.spec import parse_share, parse_slo
+from assay.load.workloads.texts import approximate_tokens
+from assay.planner.capacity.objective import Objective
+from assay.planner.capacity.traffic import HOUR, Traffic, recorded, reuse_of, steady
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+MOST_REQUESTS: Final = 2_000_000
+_CHECKED_ROWS: Final = 1000
+"""Rows whose fields are looked at."""
+_DRAWN: Final = 20_000
+"""Lengths that stand for a distribution."""
+_TIMED: Final = ("timestamp", "input_length", "output_length", "hash_ids")
+_CHATS: Final = ("chat_id", "parent_chat_id", "session_id", "type", "turn", "delay")
+FIELDS: Final = {
+    "mooncake": (*_TIMED, *_CHATS),
+    "timed_trace": (*_TIMED, *_CHATS),
+    "lengths": (*lengths_only.FIELDS, "hash_ids"),
+    "burstgpt": (
+        *burstgpt.COLUMNS, "Model", "Total tokens", "Log Type", "Session ID", "Elapsed time",
+    ),
+    "azure": azure.COLUMNS,
+}  # fmt: skip
+"""Fields of formats with lengths; another one is refused, as a plan would ignore what it says."""
+
+
+def read_objective(text: str) -> Objective:
+    """A service level of a plan: limits as `--slo` has them everywhere, and the share that keeps them.
+
+    >>> read_objective("ttft=1s,tpot=50ms,p=99%").share
+    0.99
+    """
+    parts = text.replace(",", " ").split()
+    shares = [part for part in parts if part.lower().startswith(("p=", "p:"))]
+    if len(shares) > 1:
+        raise InputError("--slo: expected p once, got it twice")
+    limits = parse_slo("--slo", ",".join(part for part in parts if part not in shares))
+    share = parse_share("--slo p", shares[0][2:]) if shares else Objective().share
+    stated = {
+        "first_token": limits.ttft_ms, "output_token": limits.tpot_ms, "end_to_end": limits.e2el_ms
+    }  # fmt: skip
+    seconds = {name: limit / 1e3 for name, limit in stated.items() if limit is not None}
+    return Objective(**seconds, share=share)
+
+
+def drawn_traffic(
+    rate: float, input_tokens: str, output_tokens: str, prefix_hits: float = 0.0, seed: int = 0
+) -> Traffic:
+    """Traffic of a rate, with lengths as `assay load` has them: 128, 64-256, lognormal:180,0.8."""
+    random = Random(seed)
+    prompts, outputs = (
+        parse_lengths(name, text)
+        for name, text in (("--input-tokens", input_tokens), ("--output-tokens", output_tokens))
+    )
+    drawn = [(prompts.draw(random), outputs.draw(random)) for _ in range(_DRAWN)]
+    columns = np.array(drawn, float).T
+    name = f"{rate:g} requests/s, {prompts} in, {outputs} out"
+    return steady(name, rate, columns[0], columns[1], prefix_hits=prefix_hits)
+
+
+def read_traffic(
+    path: str | Path, *, format: str | None = None, rate: float | None = None,
+    bin_seconds: float = HOUR,
+) -> Traffic:  # fmt: skip
+    """The traffic of recorded requests; with a rate, their lengths at that rate.
+
+    Times must be in order, and every field one that its format has.
+    """
+    path = Path(path)
+    layout = format_of(path, format)
+    _check_fields(path, layout)
+    rows, notes = _rows(path, layout)
+    prompts = np.array([_input_tokens(row) for row in rows], float)
+    outputs = np.array([row.output_tokens for row in rows], float)
+    if rate is not None:
+        return steady(f"{rate:g} requests/s of the lengths of {path.name}", rate, prompts, outputs)
+    arrivals = _arrivals(path, rows)
+    reuse = reuse_of([row.blocks for row in rows], layout.block_tokens(path))
+    return recorded(
+        path.name, arrivals, prompts, outputs, reuse=reuse, bin_seconds=bin_seconds, notes=notes
+    )
+
+
+def _rows(path: Path, layout: Format) -> tuple[list[Recorded], list[str]]:
+    rows: list[Recorded] = []
+    left_out: Counter[str] = Counter()
+    for row in layout.read(path):
+        if isinstance(row, LeftOut):
+            left_out[row.reason] += 1
+            continue
+        rows.append(row)
+        if len(rows) > MOST_REQUESTS:
+            raise InputError(f"{path}: expected at most {MOST_REQUESTS:,} requests, got more")
+    notes = [f"{reason}: {number:,} left out" for reason, number in sorted(left_out.items())]
+    if not rows:
+        raise InputError(
+            f"{path}: expected requests ({layout.name}: {layout.meaning}), got none",
+            "; ".join(notes) or None,
+        )
+    return rows, notes
+
+
+def _input_tokens(row: Recorded) -> int:
+    if row.input_tokens is not None:
+        return row.input_tokens
+    return max(approximate_tokens(row.prompt or ""), 1)
+
+
+def _arrivals(path: Path, rows: list[Recorded]) -> Numbers:
+    times = np.array([np.nan if row.arrival_s is None else row.arrival_s for row in rows])
+    if np.isnan(times).any():
+        raise InputError(
+            f"{path}: expected requests with times, got {int(np.isnan(times).sum()):,} without",
+            "--rate plans for their lengths at a rate",
+        )
+    if (places := np.nonzero(np.diff(times) < 0)[0]).size:
+        first = int(places[0])
+        raise InputError(
+            f"{path}: expected times in order, got request {first + 2:,} at {times[first + 1]:g} s "
+            f"after one at {times[first]:g} s",
+            "sort the file by its times",
+        )
+    return times
+
+
+def _check_fields(path: Path, layout: Format) -> None:
+    """Refuse a field that the format does not have."""
+    if layout.name not in FIELDS:
+        return
+    known = FIELDS[layout.name]
+    if layout.name in ("burstgpt", "azure"):
+        row = next(iter(csv_rows.rows_of(path, ())), {})
+        names = [(str(path), str(name)) for name in row]
+    else:
+        names = []
+        for number, (where, fields) in enumerate(json_objects(path)):
+            if number >= _CHECKED_ROWS:
+                break
+            names += [(where, name) for name in fields if name not in known][:1]
+            if names:
+                break
+    for where, name in names:
+        if name not in known:
+            raise unknown_name(f"field in {where}", name[:40], known)

@@ -1,0 +1,201 @@
+"""Servers that a plan may use: every layout of a model on some accelerators, with its steps and memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from assay.errors import InfeasibleError, InputError, MissingInputsError
+from assay.lazy_import import np
+from assay.planner import evaluation as e
+from assay.planner.capacity.served import Sample, ServerLimits
+from assay.planner.capacity.step_table import StepTable, step_table
+from assay.planner.fit import judge
+from assay.planner.plan import plan_step
+from assay.planner.prices import cooled, offer_of
+from assay.planner.serving_load import server_constants
+from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+
+TENSOR: Final = (1, 2, 4, 8)
+"""Tensor-parallel GPUs of an instance: those of a node."""
+PIPELINE: Final = (1, 2, 4, 8)
+MOST_RUNNING: Final = 1024
+"""Running requests at most, where the KV cache holds more (max_num_seqs)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A server of a model: hardware, layout, formats, engine and limit of running requests."""
+
+    model: ModelSpec
+    hardware: HardwareSpec
+    batch: BatchConfig
+    table: StepTable
+    limits: ServerLimits
+    most: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one instance."""
+        return self.batch.tensor * self.batch.pipeline
+
+    @property
+    def layout(self) -> str:
+        """The layout as engines name it."""
+        parts = [f"TP{self.batch.tensor}"]
+        if self.batch.pipeline > 1:
+            parts.append(f"PP{self.batch.pipeline}")
+        if self.batch.expert > 1:
+            parts.append(f"EP{self.batch.expert}")
+        return " ".join(parts)
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return f"{self.hardware.name} {self.layout}, {self.batch.weight_dtype}, {self.batch.engine}"
+
+    @cached_property
+    def usd_per_hour(self) -> float | None:
+        """Rent of an instance; None where the catalog has no rent of the accelerator."""
+        offer = offer_of(self.hardware)
+        return None if offer is None else self.gpus * offer.usd_per_hour
+
+    @cached_property
+    def rated_watts(self) -> float | None:
+        """The most that the boards of an instance draw; None where the catalog does not say."""
+        given = self.hardware.given
+        watts = given.get("gpu.power.limit", given.get("gpu.power.rated"))
+        return None if watts is None else self.gpus * watts
+
+    def watts(self, running: float, context: float, tokens: float, busy: float) -> float | None:
+        """Power of the boards at a mean step, with idle power where nothing runs."""
+        idle = self.hardware.given.get("gpu.power.idle")
+        step = replace(
+            self.batch, sequences=max(round(running), 0 if tokens >= 1 else 1),
+            context=max(round(context), 1), prefill_tokens=round(tokens),
+            prompt=max(round(tokens), 1),
+        )  # fmt: skip
+        plan = plan_step(self.model, step, on_gpu=self.hardware.is_gpu)
+        given, _ = e.inputs(self.model, self.hardware, step, plan)
+        try:
+            cooling, _ = cooled(self.hardware)
+            outputs = e.evaluate([{**given, **cooling}], e.POWERED, e.POWER_VARIANTS)[0]
+        except MissingInputsError:
+            return None
+        if idle is None:
+            return None
+        return self.gpus * (busy * outputs["gpu.power"] + (1 - busy) * idle)
+
+    def limited(self, most: int) -> Candidate:
+        """The same server with another limit of running requests."""
+        return replace(self, most=most, table=replace(self.table, most=most))
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A layout that could not serve the traffic, and why."""
+
+    name: str
+    reason: str
+
+
+def candidates(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, sample: Sample, *,
+    tensor: Sequence[int] = TENSOR, longest: float,
+) -> tuple[list[Candidate], list[Refused]]:  # fmt: skip
+    """The servers of a model on an accelerator that hold the longest request, by layout."""
+    fitting: list[Candidate] = []
+    refused: list[Refused] = []
+    for layout in _layouts(model, batch, tensor):
+        if layout.pipeline > 1 and any(own.batch.pipeline < layout.pipeline for own in fitting):
+            # Stages are for models that do not fit fewer GPUs.
+            continue
+        name = f"{hardware.name} TP{layout.tensor} PP{layout.pipeline}"
+        try:
+            fitting.append(_candidate(model, hardware, layout, sample, longest))
+        except InfeasibleError as error:
+            refused.append(Refused(name, error.message))
+    return fitting, refused
+
+
+def _layouts(model: ModelSpec, batch: BatchConfig, tensor: Sequence[int]) -> Iterator[BatchConfig]:
+    heads, layers = int(model.architecture["heads"]), int(model.architecture["layers"])
+    experts = int(model.architecture.get("experts", 0))
+    groups = [1] if batch.engine == "assay" else [n for n in tensor if heads % n == 0]
+    stages = [1] if batch.engine == "assay" else [n for n in PIPELINE if n <= layers]
+    for pipeline in stages:
+        # Stages are in different nodes: each is as wide as a node allows.
+        for group in groups if pipeline == 1 else groups[-1:]:
+            yield replace(batch, tensor=group, pipeline=pipeline)
+            if group > 1 and experts >= group:
+                yield replace(batch, tensor=group, pipeline=pipeline, expert=group)
+
+
+def _candidate(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, sample: Sample, longest: float
+) -> Candidate:
+    context = max(round(sample.context), 1)
+    step = replace(batch, sequences=1, context=context, prefill_tokens=0, prompt=0)
+    try:
+        fit = judge(model, hardware, step, running=MOST_RUNNING)
+    except InputError as error:
+        raise InfeasibleError(error.message) from None
+    if fit.broken:
+        raise InfeasibleError(
+            f"{fit.weights / 1e9:,.1f} GB of weights and a request do not fit "
+            f"{fit.capacity / 1e9:,.0f} GB a GPU ({', '.join(fit.broken)})"
+        )
+    cache_tokens = fit.requests * context
+    if longest > cache_tokens:
+        raise InfeasibleError(
+            f"the longest request has {longest:,.0f} tokens, the KV cache holds {cache_tokens:,.0f}"
+        )
+    most = max(min(MOST_RUNNING, math.floor(cache_tokens / context)), 1)
+    budget = int(e.engine_constants(batch.engine).given[e.PROMPT_BUDGET])
+    table = step_table(
+        model, hardware, batch, budget=budget, most=most, context=sample.context,
+        prompt=sample.attended,
+    )  # fmt: skip
+    limits = ServerLimits(cache_tokens, **server_constants(batch.engine))
+    return Candidate(model, hardware, batch, table, limits, most)
+
+
+def batch_limits(candidate: Candidate, sample: Sample, output_token: float) -> list[Candidate]:
+    """The server with its own limit of running requests, and with one that keeps a TPOT by itself."""
+    servers = [candidate]
+    if math.isfinite(output_token):
+        numbers = np.arange(1, candidate.most + 1, dtype=float)
+        steps = candidate.table.seconds(numbers, sample.context, 0.0, sample.attended)
+        within = int(np.count_nonzero(steps <= output_token))
+        if 0 < within < candidate.most:
+            servers.append(candidate.limited(within))
+    return servers
+
+
+def floor_gpus(candidate: Candidate, sample: Sample, rate: float) -> float:
+    """GPUs below which no schedule of steps serves a rate: the least time of steps for its tokens.
+
+    Steps of n sequences and c tokens of prompts take `serving.step.floor_time` at least. The prices a and b of
+    a decoded and a prompt token that no step is worth less than, a n + b c <= floor(n, c), bound the time
+    that any mix of steps takes for so many of both (linear-programming duality).
+    """
+    from scipy.optimize import linprog
+
+    table = candidate.table
+    rows, columns = np.meshgrid(table.sequences, table.chunks, indexing="ij")
+    floor = table.floor
+    known = (rows + columns > 0) & (rows <= candidate.most)
+    needed = np.array([float(sample.outputs.mean()), float(sample.fresh.mean())]) * rate
+    scale = float(floor.max())
+    points = np.stack([rows[known], columns[known]], axis=1)
+    solved = linprog(
+        -needed / needed.max(), A_ub=points, b_ub=floor[known] / scale, bounds=(0, None),
+        method="highs",
+    )  # fmt: skip
+    if not solved.success:
+        return 0.0
+    prices = np.asarray(solved.x, float)
+    return candidate.gpus * float(prices @ needed) * scale

@@ -1,0 +1,331 @@
+"""How many GPUs a traffic needs within a service level: the floor, the plan, and the next best one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from assay.answers import Answer, Progress, data_of, silent
+from assay.catalog import entries
+from assay.errors import EvaluationError, InfeasibleError, InputError, unknown_name
+from assay.lazy_import import np
+from assay.planner.capacity.candidates import (
+    TENSOR,
+    Candidate,
+    batch_limits,
+    candidates,
+    floor_gpus,
+)
+from assay.planner.capacity.objective import Objective
+from assay.planner.capacity.option import Option, Site, Sizing, option_of
+from assay.planner.capacity.served import Sample, sample_of
+from assay.planner.capacity.traffic import Traffic
+from assay.planner.evaluation import engine_notes
+from assay.planner.prices import offer_of
+from assay.planner.sources import hardware_spec, model_spec
+from assay.planner.specs import BatchConfig, ModelSpec
+
+GPUS: Final = ("h100", "h200", "b200", "a100")
+"""Accelerators that are looked at where none is named."""
+RISK: Final = 0.1
+"""Probability that the objective is missed, by the model error of step times."""
+_WORTH: Final = 1.02
+"""Ratio of rates from which on another limit of running requests is worth it."""
+GOALS: Final = ("cost", "gpus", "power")
+_JOULES_PER_KWH: Final = 3.6e6
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a plan may not exceed: GPUs, watts at the meter that boards can draw, USD an hour."""
+
+    gpus: float = math.inf
+    watts: float = math.inf
+    usd_per_hour: float = math.inf
+
+    def excess(self, option: Option) -> str:
+        """The budget that an option exceeds, or cannot be shown to keep; empty where it keeps all."""
+        spent = {
+            "gpus": float(option.gpus),
+            "watts": option.rated_watts,
+            "usd_per_hour": _peak_usd(option),
+        }
+        for name, value in spent.items():
+            most = getattr(self, name)
+            if math.isfinite(most) and value is None:
+                return f"{name}: not known of {option.gpu}"
+            if value is not None and value > most:
+                return f"{name}: {value:,.6g} of {most:,.6g}"
+        return ""
+
+
+def _peak_usd(option: Option) -> float | None:
+    """USD an hour at the peak."""
+    used = sum(hour.replicas * hour.seconds for hour in option.schedule)
+    lasts = sum(hour.seconds for hour in option.schedule)
+    if option.usd_per_hour is None or not used:
+        return None
+    return option.usd_per_hour * option.replicas * lasts / used
+
+
+@dataclass(frozen=True)
+class Floor:
+    """GPUs of one kind below which no plan serves the peak."""
+
+    gpu: str
+    gpus: float
+    layout: str
+
+
+@dataclass(frozen=True)
+class ServingPlan(Answer):
+    """What serves a traffic within an objective."""
+
+    model: str
+    traffic: dict[str, Any]
+    objective: str
+    goal: str
+    best: Option
+    second: Option | None
+    """The best of another accelerator or layout."""
+    options: Sequence[Option]
+    """All that keep the objective and the budgets, the best first."""
+    front: Sequence[Option]
+    """Those that none is cheaper and more interactive than: cost against TPOT."""
+    floors: Sequence[Floor]
+    refused: Sequence[tuple[str, str]]
+    """Servers that do not serve the traffic, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan; options by their figures."""
+        return {
+            **data_of(self, "model traffic objective goal best second floors"),
+            "options": [_row(option) for option in self.options],
+            "front": [_row(option) for option in self.front],
+            "refused": [{"server": name, "reason": reason} for name, reason in self.refused],
+        }
+
+
+def _row(option: Option) -> dict[str, Any]:
+    return {
+        **data_of(
+            option,
+            "gpu layout weight_dtype engine max_running replicas gpus usd_per_hour watts risk headroom",
+        ),
+        "ttft_p50": option.latencies["first_token"]["p50"].value,
+        "tpot_p50": option.latencies["output_token"]["p50"].value,
+    }
+
+
+class Planner:
+    """The servers that may serve a traffic, and the plans they make.
+
+    `risk` is the probability, by the model error of step times, at which the objective may be missed.
+    """
+
+    def __init__(
+        self, model: str, traffic: Traffic, objective: Objective, *, gpus: Sequence[str] = GPUS,
+        dtypes: Sequence[str] = (), engines: Sequence[str] = ("vllm",), kv_dtype: str = "bf16",
+        tensor: Sequence[int] | None = None, offer: str | None = None, site: str = "average",
+        grid: str = "world", risk: float = RISK, goal: str = "cost", budget: Budget | None = None,
+        routes_by_prefix: bool = False, progress: Progress = silent,
+    ) -> None:  # fmt: skip
+        """Take the traffic and what servers may be made of."""
+        from scipy.special import ndtri
+
+        if not 0 < risk < 1:
+            raise InputError(f"--risk: expected a share above 0 and below 100 %, got {risk:g}")
+        if goal not in GOALS:
+            raise unknown_name("figure of --minimize", goal, GOALS)
+        self.model, self.traffic, self.objective = model_spec(model), traffic, objective
+        self.goal, self.budget, self.progress = goal, budget or Budget(), progress
+        self.routes_by_prefix, self.deviations = routes_by_prefix, float(ndtri(1 - risk))
+        self.site = _site(site, grid)
+        longest = _longest(self.model, traffic)
+        self.sample = sample_of(traffic.fresh(0.0), traffic.prompts, traffic.outputs)
+        self.servers: list[Candidate] = []
+        self.refused: list[tuple[str, str]] = []
+        for gpu in gpus:
+            hardware = hardware_spec(gpu, offer)
+            for engine, dtype in product(engines, dtypes or (self.model.weight_dtype or "bf16",)):
+                batch = BatchConfig(weight_dtype=dtype, kv_dtype=kv_dtype, engine=engine)
+                fitting, others = candidates(
+                    self.model, hardware, batch, self.sample, tensor=tensor or TENSOR,
+                    longest=longest,
+                )  # fmt: skip
+                self.servers += fitting
+                self.refused += [(other.name, other.reason) for other in others]
+        self._sizings: dict[int, Sizing] = {}
+
+    def plan(self) -> ServingPlan:
+        """The best server and its replicas by hour; raises `InfeasibleError` where there is none."""
+        options, refused, beyond = [], list(self.refused), []
+        for server in self.servers:
+            self.progress(server.name)
+            try:
+                option = self._best_limit(server)
+            except EvaluationError as error:
+                refused.append((server.name, error.message))
+                continue
+            if excess := self.budget.excess(option):
+                beyond.append((server.name, excess))
+                continue
+            options.append(option)
+        if not options:
+            raise _nothing(self.model, self.objective, refused, beyond)
+        options.sort(key=lambda option: _figure(option, self.goal))
+        best = options[0]
+        second = next((o for o in options if (o.gpu, o.layout) != (best.gpu, best.layout)), None)
+        return ServingPlan(
+            self.model.name, _summary(self.traffic), str(self.objective), self.goal, best, second,
+            options, _front(options), _floors(self.servers, self.sample, self.traffic.peak),
+            (*refused, *beyond), notes=self._notes(),
+        )  # fmt: skip
+
+    def sizing_of(self, option: Option) -> Sizing:
+        """The server of an option of the plan."""
+        return self._sizings[id(option)]
+
+    def _best_limit(self, server: Candidate) -> Option:
+        """The better of a server's limits of running requests."""
+        options: list[Option] = []
+        problem = EvaluationError("no rate keeps the objective")
+        best_rate = -1.0
+        for limited in batch_limits(server, self.sample, self.objective.output_token):
+            sizing = Sizing(
+                limited, self.traffic, self.objective, deviations=self.deviations,
+                routes_by_prefix=self.routes_by_prefix,
+            )  # fmt: skip
+            # A smaller limit that serves no more is not worth another evaluation.
+            if sizing.rate_each <= _WORTH * best_rate:
+                continue
+            best_rate = sizing.rate_each
+            try:
+                option = option_of(sizing, self.site)
+            except EvaluationError as error:
+                problem = error
+                continue
+            self._sizings[id(option)] = sizing
+            options.append(option)
+        if not options:
+            raise problem
+        return min(options, key=lambda option: _figure(option, self.goal))
+
+    def _notes(self) -> tuple[str, ...]:
+        traffic = self.traffic
+        notes = [*traffic.notes, self.site.text]
+        if traffic.reuse is not None:
+            how = "the replica that has their prefix" if self.routes_by_prefix else "any replica"
+            notes.append(f"prefix cache (LRU): requests come to {how}; --routing changes it")
+        for server in {server.hardware.name: server for server in self.servers}.values():
+            hardware, offer = server.hardware, offer_of(server.hardware)
+            notes.append(
+                f"{hardware.name}: no rent in the catalog, so that its cost is not known"
+                if offer is None
+                else offer.note
+            )
+            notes += [*hardware.notes, *engine_notes(server.batch, hardware)]
+        return tuple(dict.fromkeys([*notes, *self.model.notes]))
+
+
+def _longest(model: ModelSpec, traffic: Traffic) -> float:
+    lengths = traffic.prompts + traffic.outputs
+    longest = float(lengths.max())
+    if model.context and longest > model.context:
+        beyond = int((lengths > model.context).sum())
+        raise InputError(
+            f"{traffic.name}: expected requests of at most {model.context:,} tokens, the context of "
+            f"{model.name}, got {beyond:,} longer ones, up to {longest:,.0f}",
+            "name a model with a longer context",
+        )
+    return longest
+
+
+def _figure(option: Option, goal: str) -> tuple[float, ...]:
+    """What options are ordered by; those without a known figure come last."""
+    figures = {"cost": option.usd_per_hour, "gpus": float(option.gpus), "power": option.watts}
+    known = [math.inf if value is None else value for value in figures.values()]
+    first = figures[goal]
+    return (math.inf if first is None else first, *known)
+
+
+def _front(options: Iterable[Option]) -> list[Option]:
+    """The options that no other beats in both cost and TPOT, the cheapest first."""
+    priced = [option for option in options if option.usd_per_hour is not None]
+    front: list[Option] = []
+    fastest = math.inf
+    for option in sorted(priced, key=lambda o: (o.usd_per_hour or 0.0, _tpot(o))):
+        if _tpot(option) < fastest:
+            fastest = _tpot(option)
+            front.append(option)
+    return front
+
+
+def _tpot(option: Option) -> float:
+    return option.latencies["output_token"]["p50"].value
+
+
+def _floors(servers: Sequence[Candidate], sample: Sample, rate: float) -> list[Floor]:
+    """The least GPUs of each kind over all layouts."""
+    least: dict[str, Floor] = {}
+    for server in servers:
+        floor = Floor(server.hardware.name, floor_gpus(server, sample, rate), server.layout)
+        known = least.get(floor.gpu)
+        if known is None or floor.gpus < known.gpus:
+            least[floor.gpu] = floor
+    return sorted(least.values(), key=lambda floor: floor.gpus)
+
+
+def _site(site: str, grid: str) -> Site:
+    place, source = entries.read("sites", site), entries.read("grids", grid)
+    pue = place.given.get("thermal.dc.stated_pue")
+    if pue is None:
+        raise InputError(
+            f"--site {site}: expected a site that states its PUE, got one that does not",
+            "sites/average does",
+        )
+    intensity = source.given["carbon.grid.intensity"]
+    return Site(
+        pue, intensity,
+        f"PUE {pue:g} of sites/{site}, {1e3 * intensity * _JOULES_PER_KWH:,.0f} g CO2e/kWh of "
+        f"grids/{grid}; energy is that of the GPUs' boards, without hosts and network",
+    )  # fmt: skip
+
+
+def _summary(traffic: Traffic) -> dict[str, Any]:
+    levels = (0.5, 0.9, 0.99)
+    names = ("p50", "p90", "p99")
+    return {
+        "name": traffic.name,
+        "requests": round(traffic.requests),
+        "seconds": traffic.seconds,
+        "peak_rate": traffic.peak,
+        "dispersion": traffic.dispersion,
+        "input": {
+            "mean": float(traffic.prompts.mean()),
+            **dict(zip(names, np.quantile(traffic.prompts, levels).tolist(), strict=True)),
+        },
+        "output": {
+            "mean": float(traffic.outputs.mean()),
+            **dict(zip(names, np.quantile(traffic.outputs, levels).tolist(), strict=True)),
+        },
+    }
+
+
+def _nothing(
+    model: ModelSpec, objective: Objective, refused: Sequence[tuple[str, str]],
+    beyond: Sequence[tuple[str, str]],
+) -> InfeasibleError:  # fmt: skip
+    """What binds where there is no plan."""
+    listed = beyond or refused
+    name, reason = listed[-1] if listed else ("no server", "no accelerator was named")
+    what = "the budgets" if beyond else str(objective)
+    return InfeasibleError(
+        f"no server of {model.name} keeps {what}: {name}: {reason}",
+        "raise the budget"
+        if beyond
+        else "raise the limit, or name faster GPUs or a smaller format",
+    )

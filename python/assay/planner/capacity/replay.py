@@ -1,0 +1,221 @@
+"""A server request by request: continuous batching with chunked prefill, as a discrete-event model.
+
+Each step decodes a token of every running request and fills the rest of the token budget with prompts, first
+come, first served. Requests start while the KV cache and the limit of running requests have room; where it
+overflows, the newest is pre-empted and computed again. Steps without prompts between two events are one jump.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.errors import EvaluationError
+from assay.lazy_import import np
+from assay.planner.capacity.served import ServerLimits
+from assay.planner.capacity.step_table import StepTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+_GROWTH: Final = 0.05
+"""How much a context may grow in one jump, as a share."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Latencies of requests in the order in which they came; TPOT is NaN for one output token."""
+
+    first_token: Numbers
+    output_token: Numbers
+    end_to_end: Numbers
+    steps: int
+    preempted: int
+
+
+def replay(
+    table: StepTable, limits: ServerLimits, arrivals: Numbers, fresh: Numbers, prompts: Numbers,
+    outputs: Numbers,
+) -> Replayed:  # fmt: skip
+    """Replay requests through one server; `fresh` are prompt tokens that the prefix cache lacks."""
+    if len(arrivals) and float((prompts + outputs).max()) > limits.cache_tokens:
+        longest = int((prompts + outputs).max())
+        raise EvaluationError(
+            f"a request of {longest:,} tokens is longer than the KV cache of "
+            f"{limits.cache_tokens:,.0f} tokens"
+        )
+    return _Server(table, limits, arrivals, fresh, prompts, outputs).run()
+
+
+class _Server:
+    """The state of a server between two steps."""
+
+    def __init__(
+        self, table: StepTable, limits: ServerLimits, arrivals: Numbers, fresh: Numbers,
+        prompts: Numbers, outputs: Numbers,
+    ) -> None:  # fmt: skip
+        self.table, self.limits = table, limits
+        self.arrivals: list[float] = arrivals.tolist()
+        self.prompts: list[float] = prompts.tolist()
+        self.left: list[float] = fresh.tolist()
+        self.attended: list[float] = (2 * prompts - fresh).tolist()
+        self.outputs: list[int] = outputs.astype(int).tolist()
+        self.made = [0] * len(self.arrivals)
+        self.first = [math.nan] * len(self.arrivals)
+        self.done = [math.nan] * len(self.arrivals)
+        self.now, self.step, self.preempted = 0.0, 0, 0
+        self.ends: list[tuple[int, int]] = []
+        """Decoding requests by the step after which each is done."""
+        self.started: dict[int, int] = {}
+        """Decoding requests, the oldest first, and the step at which each had `made` tokens."""
+        self.waiting: deque[int] = deque()
+        self.reading: deque[int] = deque()
+        """Requests whose prompts are being computed."""
+        self.held = 0.0
+        """Tokens in the KV cache."""
+        self.context = 0.0
+        """Tokens in the cache of decoding requests together."""
+        self.late: list[int] = []
+        """Requests whose first token was computed and not handed out yet."""
+
+    def run(self) -> Replayed:
+        """Replay all requests."""
+        coming, count = 0, len(self.arrivals)
+        while coming < count or self.started or self.waiting or self.reading:
+            if not (self.started or self.waiting or self.reading):
+                self._hand_out(0.0)
+                self.now = max(self.now, self.arrivals[coming])
+            while coming < count and self.arrivals[coming] <= self.now:
+                self.waiting.append(coming)
+                coming += 1
+            self._admit()
+            if self.reading:
+                self._mixed_step()
+            else:
+                self._decode(self.arrivals[coming] if coming < count else math.inf)
+        self._hand_out(0.0)
+        return self._result()
+
+    def _admit(self) -> None:
+        """Start waiting requests while there is room for them."""
+        while self.waiting and len(self.started) + len(self.reading) < self.table.most:
+            request = self.waiting[0]
+            needed = self.prompts[request] + self.made[request]
+            if self.held + needed > self.limits.cache_tokens:
+                return
+            self.waiting.popleft()
+            self.reading.append(request)
+            self.held += needed
+
+    def _mixed_step(self) -> None:
+        """One step that fills the token budget with prompts."""
+        decoding = len(self.started)
+        room = max(self.table.budget - decoding, 1)
+        taken, attended = 0.0, 0.0
+        finished: list[int] = []
+        for request in self.reading:
+            part = min(self.left[request], room - taken)
+            if part <= 0:
+                break
+            self.left[request] -= part
+            taken += part
+            attended += part * self.attended[request]
+            if self.left[request] <= 0:
+                finished.append(request)
+        mean = self.context / decoding if decoding else 1.0
+        seconds = self.table.one(decoding, mean, taken, attended / taken)
+        self._pass(seconds, 1)
+        for _ in finished:
+            self.reading.popleft()
+        for request in finished:
+            self._first_token(request)
+
+    def _first_token(self, request: int) -> None:
+        """A prompt is computed: its first token is there, or the next of one that was pre-empted."""
+        if not self.made[request]:
+            self.late.append(request)
+        self.made[request] += 1
+        self.held += 1
+        if self.made[request] >= self.outputs[request]:
+            self._finish(request)
+            return
+        self.started[request] = self.step
+        self.context += self.prompts[request] + self.made[request]
+        heapq.heappush(self.ends, (self.step + self.outputs[request] - self.made[request], request))
+
+    def _finish(self, request: int) -> None:
+        self.done[request] = self.now
+        self.held -= self.prompts[request] + self.outputs[request]
+
+    def _decode(self, next_arrival: float) -> None:
+        """Steps without prompts until a request is done, one arrives, or contexts have grown."""
+        decoding = len(self.started)
+        if not decoding:
+            # Waiting requests that do not fit beside nothing were refused at the start.
+            self.now = next_arrival
+            return
+        room = (self.limits.cache_tokens - self.held) // decoding
+        if room < 1:
+            self._preempt()
+            return
+        mean = self.context / decoding
+        seconds = self.table.one(decoding, mean, 0.0, 0.0)
+        steps = min(self.ends[0][0] - self.step, int(room), max(1, int(mean * _GROWTH)))
+        if math.isfinite(next_arrival) and seconds > 0:
+            steps = min(steps, max(1, math.ceil((next_arrival - self.now) / seconds)))
+        if steps > 1:
+            seconds = self.table.one(decoding, mean + steps / 2, 0.0, 0.0)
+        self._pass(seconds, steps)
+
+    def _pass(self, seconds: float, steps: int) -> None:
+        """Let steps pass: every decoding request has a token more after each."""
+        decoding = len(self.started)
+        self._hand_out(seconds)
+        self.now += seconds * steps
+        self.step += steps
+        self.held += decoding * steps
+        self.context += decoding * steps
+        while self.ends and self.ends[0][0] <= self.step:
+            _, request = heapq.heappop(self.ends)
+            if request not in self.started:
+                continue
+            del self.started[request]
+            self.context -= self.prompts[request] + self.outputs[request]
+            self.made[request] = self.outputs[request]
+            self._finish(request)
+
+    def _preempt(self) -> None:
+        """Give the KV cache of the newest request up; it is computed again when there is room."""
+        request = next(reversed(self.started))
+        since = self.started.pop(request)
+        self.made[request] += self.step - since
+        tokens = self.prompts[request] + self.made[request]
+        self.ends = [end for end in self.ends if end[1] != request]
+        heapq.heapify(self.ends)
+        self.context -= tokens
+        self.held -= tokens
+        self.left[request] = tokens
+        self.waiting.appendleft(request)
+        self.preempted += 1
+
+    def _hand_out(self, seconds: float) -> None:
+        """First tokens of the step before are handed out during the next one."""
+        if self.late:
+            time = self.now + self.limits.late_iterations * seconds
+            for request in self.late:
+                self.first[request] = time
+            self.late.clear()
+
+    def _result(self) -> Replayed:
+        arrivals = np.array(self.arrivals)
+        added = self.limits.request_seconds
+        first = np.array(self.first) - arrivals + added
+        outputs = np.array(self.outputs, float)
+        whole = np.maximum(np.array(self.done) - arrivals + added, first)
+        token = np.where(outputs > 1, (whole - first) / np.maximum(outputs - 1, 1.0), math.nan)
+        return Replayed(first, token, whole, self.step, self.preempted)
