@@ -16,7 +16,7 @@ ENTRIES = (
     "assay.errors.*",
     # Each declares equations, which the registry collects.
     "assay.stack.*",
-    *("assay.engine", "assay.jit", "assay.model", "assay.ops", "assay.runtime"),
+    *("assay.engine", "assay.jit", "assay.model", "assay.ops", "assay.ops.audio", "assay.runtime"),
     # What `registry.graph` offers.
     "assay.model.graphs.dependency_graph.*",
     *("assay.xp", "assay.xp.fft", "assay.xp.linalg", "assay.xp.inspection.*"),

@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 54] = table! {
+pub static TABLE: [Signature; 59] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -182,6 +182,38 @@ pub static TABLE: [Signature; 54] = table! {
         reads x; may_read alpha; writes out;
     } {
         integer batch, channels, columns; float slope;
+    }
+    // The discrete Fourier transform of rows of `length` elements, times `scale`. `kind`: 0 complex to complex, 1 the
+    // same with positive exponents, 2 real to the first length / 2 + 1 complex numbers, 3 those to real. Complex
+    // numbers are pairs of f32.
+    fourier { reads x; writes out; } { integer rows, length, kind; float scale; }
+    // The frequencies of windowed frames of x, [batch, samples], a hop apart, the first beginning `padding` samples
+    // before the signal, which is `reflect`ed beyond its ends, or zero. out is [batch, length / 2 + 1, frames]; `value`:
+    // 0 complex numbers, 1 magnitudes, 2 powers.
+    stft {
+        reads x, window; writes out;
+    } {
+        integer batch, samples, length, hop, frames, padding, reflect, value;
+    }
+    // Frames x, [batch, frames, length], times the window, added a hop apart and divided by the sum of squared
+    // windows where it is above `floor`; out is [batch, samples] from sample `first` on.
+    overlap_add {
+        reads x, window; writes out;
+    } {
+        integer batch, frames, length, hop, first, samples; float floor;
+    }
+    // Samples `first`, first + down ... of x with up - 1 zeros inserted, convolved with the taps.
+    resample {
+        reads x, taps; writes out;
+    } {
+        integer batch, samples, taps_count, up, down, first, outputs;
+    }
+    // a[0] y[t] = sum of b[k] x[t - k] - sum over k > 0 of a[k] y[t - k]; the state is that of the transposed direct
+    // form II.
+    recursive_filter {
+        reads x, b, a; changes state; writes out;
+    } {
+        integer batch, samples, order;
     }
     // Row rows[i] of x; a row of -1 gives zeros.
     gather_rows { reads x, rows; writes out; } { integer count, source_rows, columns; }

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms."""
+"""Discrete Fourier transforms: kernels of the device along one axis in single precision, else NumPy on the host."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any, Literal
 import numpy as np
 
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import dtypes, numpy_kernels, transfer
+from assay.runtime import allocation, dtypes, fourier, numpy_kernels, transfer
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING
 from assay.runtime.hardware import device as find_device
 from assay.runtime.layout import normalize_axes, normalize_axis
 from assay.xp.creation import Type, Where
+from assay.xp.manipulation import moveaxis
 
 Norm = Literal["backward", "ortho", "forward"]
 Extents = Sequence[int] | None
 _NORMS = ("backward", "ortho", "forward")
+_KERNELS = ("fft", "ifft", "rfft", "irfft")
+"""The transforms that devices have kernels of, in single precision; the others run in NumPy."""
 
 
 def _run(
@@ -47,8 +50,35 @@ def _one(
     dim = normalize_axis(axis, x.ndim, operation)
     if n is not None and n < 1:
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
+    if _has_kernel(operation, x) and norm in _NORMS:
+        dtypes.require_kind(x.dtype, kinds, operation)
+        return _on_device(operation, x, n, dim, norm)
     transform: Any = getattr(np.fft, operation)
     return _run(operation, x, kinds, norm, lambda view: transform(view, n=n, axis=dim, norm=norm))
+
+
+def _has_kernel(operation: str, x: Array) -> bool:
+    single = x.dtype in (dtypes.float32, dtypes.complex64)
+    return single and operation in _KERNELS and fourier.has_kernels(x.device)
+
+
+def _on_device(operation: str, x: Array, n: int | None, dim: int, norm: Norm) -> Array:
+    """Single precision along one axis: rows of the last axis, cut or padded to the length."""
+    length = n or (2 * (x.shape[dim] - 1) if operation == "irfft" else x.shape[dim])
+    if length < 1:
+        raise ShapeError(f"{operation}: expected at least 1 point, got {length}")
+    width = length // 2 + 1 if operation == "irfft" else length
+    rows = moveaxis(x, dim, -1)
+    dtype = dtypes.float32 if operation == "rfft" else dtypes.complex64
+    if rows.shape[-1] != width or rows.dtype is not dtype or not fourier.is_operand(rows):
+        kept = min(width, rows.shape[-1])
+        copy = allocation.zeros(x.device, (*rows.shape[:-1], width), dtype, operation)
+        copy[..., :kept] = rows[..., :kept]
+        rows = copy
+    scaled = {"backward": operation in ("ifft", "irfft"), "forward": operation in ("fft", "rfft")}
+    scale = length**-0.5 if norm == "ortho" else 1 / length if scaled[norm] else 1.0
+    out = fourier.transform(operation, rows, length, scale)
+    return moveaxis(out, -1, dim)
 
 
 def _several(

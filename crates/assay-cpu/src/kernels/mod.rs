@@ -22,6 +22,7 @@ mod residual;
 mod roofline;
 mod rope;
 mod sampling;
+mod signals;
 mod state_space;
 mod weights;
 
@@ -36,7 +37,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 35] = [
+const BODIES: [(&str, Body); 40] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -57,6 +58,11 @@ const BODIES: [(&str, Body); 35] = [
     ("lstm", recurrence::lstm),
     ("group_norm", channels::group_norm),
     ("activate_channels", channels::activate_channels),
+    ("fourier", signals::fourier),
+    ("stft", signals::stft),
+    ("overlap_add", signals::overlap_add),
+    ("resample", signals::resample),
+    ("recursive_filter", signals::recursive_filter),
     ("gather_rows", gather::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),

@@ -263,17 +263,36 @@ impl Kernel for Row<'_> {
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
         let (x, x_rest) = self.x.as_chunks::<LANES>();
+        let (numbers, channel, activation) = (self.numbers(), self.channel, self.activation);
         let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
-        let (mean, factor, bias) = (v.splat(self.mean), v.splat(self.factor), v.splat(self.bias));
-        let apply = |x: V::F| {
-            let normed = v.mul_add(v.sub(x, mean), factor, bias);
-            self.activation.apply(v, self.channel, normed)
-        };
         for (x, out) in x.iter().zip(out) {
-            v.store(apply(v.load(x)), out);
+            let value = Self::apply(v, numbers, channel, activation, v.load(x));
+            v.store(value, out);
         }
         if !x_rest.is_empty() {
-            store_partial(v, apply(load_partial(v, x_rest, 0.0)), out_rest);
+            let x = load_partial(v, x_rest, 0.0);
+            let value = Self::apply(v, numbers, channel, activation, x);
+            store_partial(v, value, out_rest);
         }
+    }
+}
+
+impl Row<'_> {
+    /// Mean, factor and bias.
+    #[inline(always)]
+    fn numbers(&self) -> [f32; 3] {
+        [self.mean, self.factor, self.bias]
+    }
+
+    #[inline(always)]
+    fn apply<V: Vector>(
+        v: V,
+        [mean, factor, bias]: [f32; 3],
+        channel: usize,
+        activation: ChannelActivation,
+        x: V::F,
+    ) -> V::F {
+        let normed = v.mul_add(v.sub(x, v.splat(mean)), v.splat(factor), v.splat(bias));
+        activation.apply(v, channel, normed)
     }
 }

@@ -10,6 +10,8 @@ mod dispatch;
 mod element;
 mod embedding;
 mod experts;
+mod filters;
+mod fourier;
 mod gemm;
 mod norm;
 mod penalties;
@@ -35,6 +37,8 @@ pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};
 pub use embedding::{embedding, packed_embedding};
 pub use experts::{GroupScore, NO_EXPERT, Routing, Scoring, combine_experts, route};
+pub use filters::{Resampling, recursive_filter, resample};
+pub use fourier::{FourierKind, FrameShape, FrameValue, fourier, overlap_add, stft};
 pub use gemm::{Epilogue, LinearShape, Matrix, linear, matmul};
 pub(crate) use gemm::{
     MIN_AMX_ROWS, PanelSource, TileEpilogue, amx_matmul_applies, tile_gemm, with_bf16_rows,

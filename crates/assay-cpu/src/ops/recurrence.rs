@@ -7,6 +7,7 @@ use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector, load_partial, logistic, store_partial, tanh};
 use crate::threads::{DisjointSlice, ThreadPool};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Multiply-adds of a step below which threads would wait for each other longer than they work.
@@ -141,13 +142,10 @@ impl Kernel for Cell<'_> {
         let hidden = self.h.len();
         for first in (0..hidden).step_by(LANES) {
             let lanes = first..(first + LANES).min(hidden);
-            let gate = |index: usize| {
-                let range = index * hidden + lanes.start..index * hidden + lanes.end;
-                let x = load(v, &self.gates[range.clone()]);
-                v.add(x, load(v, &self.products[range]))
-            };
-            let (input, forget) = (logistic(v, gate(0)), logistic(v, gate(1)));
-            let (cell, output) = (tanh(v, gate(2)), logistic(v, gate(3)));
+            let input = logistic(v, self.gate(v, 0, &lanes));
+            let forget = logistic(v, self.gate(v, 1, &lanes));
+            let cell = tanh(v, self.gate(v, 2, &lanes));
+            let output = logistic(v, self.gate(v, 3, &lanes));
             let kept = v.mul(forget, load(v, &self.c[lanes.clone()]));
             let c = v.mul_add(input, cell, kept);
             let h = v.mul(output, tanh(v, c));
@@ -155,6 +153,16 @@ impl Kernel for Cell<'_> {
             store(v, h, &mut self.h[lanes.clone()]);
             store(v, h, &mut self.out[lanes]);
         }
+    }
+}
+
+impl Cell<'_> {
+    /// Some lanes of a gate: the product of the input, and that of the hidden state.
+    #[inline(always)]
+    fn gate<V: Vector>(&self, v: V, index: usize, lanes: &Range<usize>) -> V::F {
+        let first = index * self.h.len();
+        let range = first + lanes.start..first + lanes.end;
+        v.add(load(v, &self.gates[range.clone()]), load(v, &self.products[range]))
     }
 }
 

@@ -93,6 +93,43 @@ impl Vector for Avx512 {
         with_avx512!(_mm512_reduce_add_ps(value))
     }
     #[inline(always)]
+    fn transpose(self, from: [&[f32; LANES]; LANES], to: &mut [[f32; LANES]; LANES]) {
+        with_avx512!({
+            let mut fours = [_mm512_setzero_ps(); LANES];
+            for group in 0..4 {
+                // Columns 4 n + 0, 1, 2 and 3 of four rows, n by 128-bit lane.
+                let a = _mm512_loadu_ps(from[4 * group].as_ptr());
+                let b = _mm512_loadu_ps(from[4 * group + 1].as_ptr());
+                let c = _mm512_loadu_ps(from[4 * group + 2].as_ptr());
+                let d = _mm512_loadu_ps(from[4 * group + 3].as_ptr());
+                let low = _mm512_castps_pd(_mm512_unpacklo_ps(a, b));
+                let high = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
+                let other_low = _mm512_castps_pd(_mm512_unpacklo_ps(c, d));
+                let other_high = _mm512_castps_pd(_mm512_unpackhi_ps(c, d));
+                fours[4 * group] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, other_low));
+                fours[4 * group + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, other_low));
+                fours[4 * group + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high, other_high));
+                fours[4 * group + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high, other_high));
+            }
+            for column in 0..4 {
+                let (a, b) = (fours[column], fours[column + 4]);
+                let (c, d) = (fours[column + 8], fours[column + 12]);
+                let even = _mm512_shuffle_f32x4::<0x88>(a, b);
+                let other_even = _mm512_shuffle_f32x4::<0x88>(c, d);
+                let odd = _mm512_shuffle_f32x4::<0xdd>(a, b);
+                let other_odd = _mm512_shuffle_f32x4::<0xdd>(c, d);
+                let first = _mm512_shuffle_f32x4::<0x88>(even, other_even);
+                _mm512_storeu_ps(to[column].as_mut_ptr(), first);
+                let second = _mm512_shuffle_f32x4::<0x88>(odd, other_odd);
+                _mm512_storeu_ps(to[column + 4].as_mut_ptr(), second);
+                let third = _mm512_shuffle_f32x4::<0xdd>(even, other_even);
+                _mm512_storeu_ps(to[column + 8].as_mut_ptr(), third);
+                let fourth = _mm512_shuffle_f32x4::<0xdd>(odd, other_odd);
+                _mm512_storeu_ps(to[column + 12].as_mut_ptr(), fourth);
+            }
+        })
+    }
+    #[inline(always)]
     fn maximum(self, value: Self::F) -> f32 {
         with_avx512!(_mm512_reduce_max_ps(value))
     }

@@ -46,6 +46,15 @@ pub(crate) trait Vector: Copy + Send + Sync + 'static {
     /// a b + c, fused where the CPU has FMA.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     fn sum(self, value: Self::F) -> f32;
+    /// Rows as columns.
+    #[inline(always)]
+    fn transpose(self, from: [&[f32; LANES]; LANES], to: &mut [[f32; LANES]; LANES]) {
+        for (row, from) in from.iter().enumerate() {
+            for (to, value) in to.iter_mut().zip(*from) {
+                to[row] = *value;
+            }
+        }
+    }
     fn maximum(self, value: Self::F) -> f32;
 
     fn splat_i(self, value: i32) -> Self::I;

@@ -78,6 +78,9 @@ impl Direct<'_> {
             let packed = buffer.floats(self.filters.groups * panels * panel);
             self.pack(context, tile.mr(), panel, packed);
             let strip = self.depth * layout.row();
+            let rows = (0..self.depth).map(|row| row * layout.row());
+            let places = rows.flat_map(|row| layout.offsets.iter().map(move |offset| row + offset));
+            let places: Vec<usize> = places.collect();
             let tiles = self.columns.div_ceil(tile.nr());
             let strips = (STRIP_ELEMENTS / strip.max(1)).clamp(1, MOST_STRIPS).min(tiles);
             let blocks = tiles.div_ceil(strips);
@@ -95,8 +98,8 @@ impl Direct<'_> {
                     context.level.run(Block {
                         direct: self,
                         tile,
-                        offsets: &layout.offsets,
-                        row: layout.row(),
+                        places: &places,
+                        strip,
                         packed: &packed[group * panels * panel..(group + 1) * panels * panel],
                         panels: panels * part / parts..panels * (part + 1) / parts,
                         strips,
@@ -139,15 +142,14 @@ impl Direct<'_> {
                 if filters.count - first < height {
                     out.fill(0.0);
                 }
-                for lane in 0..height.min(filters.count - first) {
-                    let start =
-                        group * filters.group_stride + (first + lane) * filters.filter_stride;
-                    let mut at = lane;
-                    for row in 0..self.depth {
-                        let weights = &filters.weight[start + row * filters.depth_stride..];
-                        for tap in &self.taps {
-                            out[at] = weights[tap.column];
-                            at += height;
+                let start = group * filters.group_stride + first * filters.filter_stride;
+                let lanes = height.min(filters.count - first);
+                for (row, out) in out.chunks_exact_mut(self.taps.len() * height).enumerate() {
+                    let weights = &filters.weight[start + row * filters.depth_stride..];
+                    for (tap, out) in self.taps.iter().zip(out.chunks_exact_mut(height)) {
+                        let weights = weights[tap.column..].iter().step_by(filters.filter_stride);
+                        for (out, weight) in out[..lanes].iter_mut().zip(weights) {
+                            *out = *weight;
                         }
                     }
                 }
@@ -181,8 +183,10 @@ impl Direct<'_> {
 struct Block<'a> {
     direct: &'a Direct<'a>,
     tile: RegisterTile,
-    offsets: &'a [usize],
-    row: usize,
+    /// Where each row and tap begins in a strip.
+    places: &'a [usize],
+    /// Elements of a strip.
+    strip: usize,
     packed: &'a [f32],
     panels: Range<usize>,
     strips: &'a [f32],
@@ -209,11 +213,10 @@ impl Kernel for Block<'_> {
 impl Block<'_> {
     #[inline(always)]
     fn tiles<V: Vector, const MR: usize, const NR_VECTORS: usize>(&self, v: V) {
-        let depth = self.direct.depth;
-        let panel = depth * self.offsets.len() * MR;
+        let panel = self.places.len() * MR;
         for index in self.panels.clone() {
             let weights = &self.packed[index * panel..(index + 1) * panel];
-            for (tile, strip) in self.strips.chunks_exact((depth * self.row).max(1)).enumerate() {
+            for (tile, strip) in self.strips.chunks_exact(self.strip).enumerate() {
                 let sums = self.tile::<V, MR, NR_VECTORS>(v, weights, strip);
                 let column = (self.first_tile + tile) * NR_VECTORS * LANES;
                 for (lane, sums) in sums.iter().enumerate() {
@@ -235,22 +238,19 @@ impl Block<'_> {
         strip: &[f32],
     ) -> [[V::F; NR_VECTORS]; MR] {
         let mut sums = [[v.splat(0.0); NR_VECTORS]; MR];
-        let rows = weights.chunks_exact(self.offsets.len() * MR);
-        for (row, weights) in strip.chunks_exact(self.row).zip(rows) {
-            for (offset, factors) in self.offsets.iter().zip(weights.as_chunks::<MR>().0) {
-                let Some(line) = row[*offset..].as_chunks::<LANES>().0.first_chunk::<NR_VECTORS>()
-                else {
-                    continue;
-                };
-                let mut inputs = [v.splat(0.0); NR_VECTORS];
+        for (place, factors) in self.places.iter().zip(weights.as_chunks::<MR>().0) {
+            let line = strip[*place..].as_chunks::<LANES>().0;
+            let Some(line) = line.first_chunk::<NR_VECTORS>() else {
+                break;
+            };
+            let mut inputs = [v.splat(0.0); NR_VECTORS];
+            for vector in 0..NR_VECTORS {
+                inputs[vector] = v.load(&line[vector]);
+            }
+            for lane in 0..MR {
+                let factor = v.splat(factors[lane]);
                 for vector in 0..NR_VECTORS {
-                    inputs[vector] = v.load(&line[vector]);
-                }
-                for lane in 0..MR {
-                    let factor = v.splat(factors[lane]);
-                    for vector in 0..NR_VECTORS {
-                        sums[lane][vector] = v.mul_add(factor, inputs[vector], sums[lane][vector]);
-                    }
+                    sums[lane][vector] = v.mul_add(factor, inputs[vector], sums[lane][vector]);
                 }
             }
         }
