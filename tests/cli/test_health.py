@@ -122,6 +122,27 @@ def test_root_debt_by_variance_needs_a_target(cli: Any) -> None:
     assert outcome.err.startswith("error: ranking by variance needs a target\nhint: ")
 
 
+def test_next_work_by_layer_counts_every_item(cli: Any) -> None:
+    data = cli("next-work", *PRESET, "--json").data
+    assert sum(group["items"] for group in data["layers"]) == data["of"]
+    weights = {item["name"]: item["weight"] for item in data["items"]}
+    assert all(weights[group["heaviest"]] == group["weight"] for group in data["layers"])
+    first = cli("next-work", *PRESET, "--by-layer").out.splitlines()
+    assert first[0].split() == ["layer", "work", "items", "weight", "heaviest"]
+    assert first[1].split()[0] == data["items"][0]["name"].partition(".")[0]
+
+
+def test_root_debt_by_layer_counts_every_root(cli: Any) -> None:
+    data = cli("root-debt", *PRESET, "--json").data
+    assert sum(sum(layer["kinds"].values()) for layer in data["layers"]) >= len(data["rows"])
+    owed = [layer["owed"] for layer in data["layers"]]
+    assert owed == sorted(owed, reverse=True)
+    assert owed[0] == max(
+        row["dependents"] for row in data["rows"] if {"missing", "assumed"} & set(row["given"])
+    )
+    assert "on missing or assumed" in cli("root-debt", *PRESET, "--by-layer").out
+
+
 def test_next_work_ranks_by_weight(cli: Any) -> None:
     data = cli("next-work", *PRESET, "--limit", "4", "--json").data
     weights = [item["weight"] for item in data["items"]]

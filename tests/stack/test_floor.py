@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from assay import stack
@@ -115,6 +117,39 @@ RELATED = [
      5 * 16e9 * 0.9375),
     ("arithmetic.tensor_cores.gpu", {"gpu.multiprocessors": 132.0, "arithmetic.tensor_cores": 4.0}, 528.0),
 ]  # fmt: skip
+
+
+_CELL = {"dram.cell.capacitance": 30e-15, "dram.cell.voltage": 0.9, "dram.bitline.capacitance": 85e-15,
+         "dram.sense.floor": 0.08, "dram.cell.leakage": 1e-15}  # fmt: skip
+_HOLE = {
+    "stacking.via.radius": 2e-6, "stacking.via.liner": 0.2e-6, "stacking.via.height": 50e-6, "stacking.via.swing": 0.4,
+    "hbm.dies_per_stack": 8.0, "wires.distance": 0.01, "wires.toggle": 0.5, "wires.capacitance": 2e-10,
+    "wires.swing": 0.75,
+}  # fmt: skip
+_STACK = {"gpu.coolant_temperature": 300.0, "regulation.memory.power": 15.0, "regulation.memory.layer_resistance": 0.5,
+          "regulation.memory.layers": 8.0}  # fmt: skip
+_GATE = {"switching.gate.resistance": 5e3, "switching.gate.input": 0.5e-15, "switching.gate.fan_out": 3.0,
+         "wires.resistance": 2e7, "metal.rent.mean_length": 5e-6, "wires.capacitance": 2e-10}  # fmt: skip
+CHOSEN = [
+    # A bitline of 85 fF has 117 mV of 900: a third may leak before 80 mV are left.
+    ("dram.cell.loss", "dram.cell.loss_by_signal", _CELL, 1 - 0.08 / (0.45 * 30 / 115)),
+    ("dram.retention.median", "dram.retention.median_of_leakage", {**_CELL, "dram.cell.loss": 0.1125},
+     0.1125 * 30e-15 * 0.9 / 1e-15),
+    ("dram.temperature", "regulation.memory_temperature", _STACK, 300 + 15 * 0.5 * 4.5),
+    ("dram.transport_energy", "stacking.transport_with_holes", _HOLE,
+     8 * (4 * 2 * math.pi * 3.9 * 8.8541878128e-12 * 50e-6 / math.log(1.1) * 0.4**2 / 2
+          + 0.5 * 2e-10 * 0.75**2 * 0.01)),
+    ("timing.fanout_delay", "switching.delay_through_wires", _GATE,
+     5e3 * (1.5e-15 + 1e-15) + 2e7 * 5e-6 * (0.5e-15 + 1.5e-15)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "relation", "given", "expected"), CHOSEN)
+def test_alternatives_by_hand(
+    target: str, relation: str, given: dict[str, float], expected: float
+) -> None:
+    value = stack.registry().resolve(target, given, {target: relation}).require_value()
+    assert value == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("target", "given", "expected"), RELATED)

@@ -21,6 +21,7 @@ from assay.cli.output import (
 from assay.scenario.questions.health import (
     PROFILES,
     RANKINGS,
+    LayerDebt,
     audit_model,
     next_work,
     root_debt,
@@ -126,15 +127,32 @@ def _listed(
 
 
 def next_work_command(
-    preset: options.PresetName = None, limit: options.Limit = None, as_json: options.Json = False
+    preset: options.PresetName = None,
+    includes: options.With = None,
+    by_layer: Annotated[
+        bool, option("--by-layer", "Count the work of each layer by kind instead of listing it.")
+    ] = False,
+    limit: options.Limit = None,
+    as_json: options.Json = False,
 ) -> Report:
     """Rank open work on the model."""
     with working("ranking open work"):
-        answer = next_work(preset, limit=limit or 0)
+        answer = next_work(preset, includes=includes, limit=limit or 0)
     rows_at_most = options.rows_at_most(limit, as_json)
-    left_out = cut(rows_at_most, items=answer.items)
+    left_out = cut(rows_at_most, items=answer.layers if by_layer else answer.items)
 
     def text(canvas: Canvas) -> Iterator[Line]:
+        if by_layer:
+            groups: list[tuple[Part, ...]] = [
+                (group.layer, group.kind, str(group.items), (f"{group.weight:.1%}", styles.VALUE),
+                 (group.heaviest, styles.NAME))
+                for group in answer.layers[: rows_at_most or None]
+            ]  # fmt: skip
+            titles = ("layer", "work", "items", "weight", "heaviest")
+            yield from table(titles, groups, canvas, right=(2, 3)) or ["no open work"]
+            if left_out:
+                yield ((left_out, styles.FAINT),)
+            return
         rows: list[tuple[Part, ...]] = [
             ((f"{item.weight:.1%}", styles.VALUE), item.kind, (item.name, styles.NAME), item.reason)
             for item in answer.items[: rows_at_most or None]
@@ -165,6 +183,10 @@ def root_debt_command(
     include_constraints: Annotated[
         bool, option("--include-constraints", "Also count constraints downstream.")
     ] = False,
+    by_layer: Annotated[
+        bool,
+        option("--by-layer", "A heat map of layers: roots by how the scenario has their values."),
+    ] = False,
     limit: options.Limit = None,
     preset: options.PresetName = None,
     assign: options.Assign = None,
@@ -190,6 +212,8 @@ def root_debt_command(
     rows = answer.rows
     rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, **{"families" if families else "roots": rows})
+    if by_layer:
+        return report_of(answer, lambda canvas: _heat_map(answer.layers, canvas), as_json)
 
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = []
@@ -207,6 +231,25 @@ def root_debt_command(
             yield ((left_out, styles.FAINT),)
 
     return report_of(with_cut(answer, left_out), text, as_json)
+
+
+_HEAT: Final = 24
+"""Characters of the widest bar."""
+
+
+def _heat_map(layers: Sequence[LayerDebt], canvas: Canvas) -> Iterator[Line]:
+    """Roots of each layer by kind of value, and a bar of what rests on those that are missing or assumed."""
+    most = max((layer.owed for layer in layers), default=0) or 1
+    rows: list[tuple[Part, ...]] = []
+    for layer in layers:
+        missing, assumed = (layer.kinds.get(kind, 0) for kind in ("missing", "assumed"))
+        sourced = sum(layer.kinds.values()) - missing - assumed
+        counts = (str(count or "") for count in (missing, assumed, sourced))
+        bar = "#" * round(_HEAT * layer.owed / most)
+        owed = (str(layer.owed), styles.VALUE)
+        rows.append(((layer.layer, styles.NAME), *counts, owed, (bar, styles.WARN)))
+    header = ("layer", "missing", "assumed", "sourced", "relations", "on missing or assumed")
+    yield from table(header, rows, canvas, right=(1, 2, 3, 4))
 
 
 def _share(share: float | None) -> str:

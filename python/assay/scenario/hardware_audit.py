@@ -2,7 +2,8 @@
 
 A layer of physics that reaches no answer is decoration. Every datum of a GPU and its memory that the built-in
 scenarios state must move a headline of one of them, at the point or within a tenth of its value. What describes the
-board of the benchmarks moves both clocks alike, so the scenario's own quantity is moved in its place.
+board of the benchmarks moves both clocks alike, so the scenario's own quantity is moved in its place. Data of the
+layers below reach a headline by some choice of relations, or serve an answer that the outside has a number for.
 """
 
 from __future__ import annotations
@@ -43,6 +44,47 @@ EXEMPT: Final = {
     "gpu.voltage_floor": "no headline runs at the least voltage",
 }
 """Inputs that cancel or that no scenario reaches, and why; formats that none computes in have rates besides."""
+PHYSICAL: Final = frozenset({
+    "arithmetic", "delivery", "dram", "fab", "floorplan", "formats", "geometry", "gpu", "hbm", "links", "lithography",
+    "logic", "manufacturing", "metal", "multiprocessor", "nuclear", "precision", "regulation", "sram", "stacking",
+    "switching", "timing", "transistor", "wires",
+})  # fmt: skip
+"""Layers of hardware: each datum lies in the cone of a headline, by relations in use or by alternatives."""
+ANSWERS: Final = {
+    "arithmetic.flops.fp64": "data sheet of an H100",
+    "arithmetic.flops.vector": "data sheet of an H100",
+    "arithmetic.multiplier.transistors": "units of LLMCompass",
+    "arithmetic.special.rate": "CUDA's table of throughputs",
+    "delivery.warm_up": "SciPy: how fast a die gets warm",
+    "dram.sense.time": "regeneration in closed form",
+    "fab.silicon.yield": "silicon of The 1.7 Kilogram Microchip",
+    "fab.water.wafer": "water of a fab",
+    "geometry.label": "names of nodes",
+    "geometry.metal.exposures": "exposures by pitch",
+    "links.errors.expected": "Reed-Solomon codewords, binomial",
+    "lithography.dose.spread": "pulses in a slit, by averaging",
+    "lithography.droplet.mass": "tin of a droplet",
+    "lithography.droplet.spacing": "droplets in flight",
+    "lithography.laser.intensity": "published plasmas of tin",
+    "lithography.plasma.ionized": "Saha",
+    "metal.bisection.wires": "wires across a die",
+    "metal.path.resistance": "vias in series",
+    "multiprocessor.first.sets": "sets of a cache",
+    "multiprocessor.kernel.cache_ceiling": "rooflines by level",
+    "multiprocessor.memory.reached": "CUDA's occupancy calculator, Little's law",
+    "regulation.droop.impedance": "target impedance",
+    "regulation.radiation.power": "Stefan-Boltzmann",
+    "regulation.regulator.loss": "efficiency of regulators",
+    "sram.array.access_time": "delay of CACTI's arrays",
+    "sram.margin": "margins of a cell",
+    "stacking.via.area": "holes of CACTI",
+    "stacking.via.resistance": "holes of CACTI",
+    "switching.carriers.excess": "SciPy: continuity",
+    "switching.flicker.density": "flicker noise of a gate",
+    "timing.register.race_margin": "hold time",
+    "wires.repeated_delay": "repeaters of CACTI",
+}
+"""Answers beside the headlines that some data serve, and what of the outside they are compared with."""
 _RATES: Final = "gpu.rate_"
 _LEAST: Final = 1e-9
 """A smaller relative change of a headline is rounding."""
@@ -53,11 +95,16 @@ class HardwareAudit(NamedTuple):
 
     idle: tuple[str, ...]
     out_of_bounds: tuple[str, ...]
+    unconnected: tuple[str, ...] = ()
 
     @property
     def issues(self) -> list[str]:
         """What should be mended, a line each."""
-        return [*(f"{name} moves no headline" for name in self.idle), *self.out_of_bounds]
+        return [
+            *(f"{name} moves no headline" for name in self.idle),
+            *(f"{name} reaches neither a headline nor an answer" for name in self.unconnected),
+            *self.out_of_bounds,
+        ]
 
 
 def covers(registry: Registry) -> bool:
@@ -89,7 +136,22 @@ def audit_hardware() -> HardwareAudit:
                 if verdict.name.startswith("bounds of ")
             )
     idle = [name for name in stated if name not in moved and name not in EXEMPT]
-    return HardwareAudit(tuple(idle), tuple(broken))
+    return HardwareAudit(
+        tuple(idle), tuple(broken), tuple(unconnected(built_in.preset(name).registry))
+    )
+
+
+def unconnected(registry: Registry) -> list[str]:
+    """Data of hardware that no relation leads from to a headline or to an answer, whatever is chosen."""
+    headlines = dict.fromkeys(target for targets in HEADLINES.values() for target in targets)
+    served = registry.graph.reachable([*headlines, *ANSWERS]).variables
+    return [
+        name
+        for name in registry.roots
+        if registry.variables[name].scope in PHYSICAL
+        and registry.variables[name].boundary in ("primitive", "needs-source")
+        and name not in served
+    ]
 
 
 def _with_own_board(preset: Preset) -> Inputs:

@@ -15,8 +15,11 @@ from assay.stack.manufacturing import wafers
 scope = Scope("geometry", "Pitches, cells and density of a process")
 
 _PITCHES = cited("IEEE International Roadmap for Devices and Systems 2022, More Moore", "ground rules: pitches by node")
-_MASK = cited("Mack 2007, Fundamental Principles of Optical Lithography", "ch. 8, mask error enhancement and bias")
-_OVERLAY = cited("Mack 2007, Fundamental Principles of Optical Lithography", "ch. 7, overlay and edge placement")
+_MASK = cited(
+    "Mack 2007, Fundamental Principles of Optical Lithography",
+    "ch. 8, lithographic control: mask error enhancement and bias",
+)
+_OVERLAY = cited("Mack 2007, Fundamental Principles of Optical Lithography", "ch. 8, lithographic control: overlay")
 _CELLS = cited(works.CMOS_VLSI, "sec. 1.5 and 3.3, layout of standard cells")
 _DENSITY = cited(
     "Bohr 2017, Moore's Law Leadership, Intel Technology and Manufacturing Day",

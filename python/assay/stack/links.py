@@ -16,7 +16,7 @@ scope = Scope("links", "Packets, fiber and error correction")
 _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Networks"
 _LATENCY = cited(_DALLY, "sec. 3.3, latency: header, serialization and time of flight")
 _FEC = cited("IEEE 802.3-2022, Standard for Ethernet", "clause 91, Reed-Solomon forward error correction (544, 514)")
-_QUEUE = cited("Kleinrock 1975, Queueing Systems, volume 1", "sec. 5.6, mean wait of M/G/1")
+_QUEUE = cited("Kleinrock 1975, Queueing Systems, volume 1", "ch. 5, M/G/1: mean wait")
 _PACKET = cited("InfiniBand Trade Association, InfiniBand Architecture Specification 1.4", "packet headers")
 _SERDES = cited(
     "Miller 2017, Attojoule Optoelectronics for Low-Energy Information Processing", "energy of links by bit"

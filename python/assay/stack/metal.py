@@ -32,7 +32,8 @@ _RENT = cited(
 _VIA = cited(works.CMOS_VLSI, "sec. 6.2.1, resistance: contacts and vias")
 _CROSSING = cited(works.CMOS_VLSI, "sec. 6.3 and 6.4, delay of repeated wires across a chip")
 _BISECTION = cited(
-    "Dally and Towles 2004, Principles and Practices of Interconnection Networks", "sec. 3.2, bisection and wires"
+    "Dally and Towles 2004, Principles and Practices of Interconnection Networks",
+    "ch. 3, topology basics: bisections and packaging",
 )
 
 
@@ -212,7 +213,7 @@ shared_share = scope.declare(
 network_energy = scope.declare(
     "network.energy, E_n [J/byte as pJ/bit]: energy of a byte across half a die",
     equals=wires.bit_energy * sqrt(wafers.die_area) * number("8 1/byte"),
-    reference=cited(works.CMOS_VLSI, "sec. 6.3.3, energy of wires"),
+    reference=cited(works.CMOS_VLSI, "sec. 6.3, interconnect impact: energy of wires"),
     target=True,
 )
 cycle_path = scope.declare(

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 
 from assay.model import POSITIVE, Scope, Variable, by_definition, cited, exp, number, sqrt
-from assay.stack import delivery, physics, transistor, works
+from assay.stack import delivery, dram, physics, transistor, works
 from assay.stack.cluster import failures, power as cluster_power
 from assay.stack.gpu import power as gpu_power
 from assay.stack.thermal import chillers, weather
 
 scope = Scope("regulation", "Supplies, regulators, droop, wear and radiation")
 
-_LOSS = cited("Erickson and Maksimovic 2020, Fundamentals of Power Electronics, 3rd edition", "ch. 3 and 5, efficiency")
+_LOSS = cited(
+    "Erickson and Maksimovic 2020, Fundamentals of Power Electronics, 3rd edition",
+    "ch. 3 and 4, conduction and switching losses",
+)
 _TITANIUM = cited("80 PLUS, Program Specification: internal redundant supplies", "Titanium: 90, 94, 96 and 91 %")
-_DROOP = cited(works.CMOS_VLSI, "sec. 13.3.4, power supply noise: L di/dt and decoupling")
+_DROOP = cited(works.CMOS_VLSI, "sec. 13.3, power distribution: L di/dt noise and bypass capacitance")
 _IMPEDANCE = cited(
     "Smith et al. 1999, Power Distribution System Design Methodology and Capacitor Selection for Modern CMOS "
     "Technology, IEEE Transactions on Advanced Packaging 22(3)",
@@ -234,6 +237,14 @@ hottest = scope.declare(
     equals=gpu_power.coolant_temperature + memory_power * layer_resistance * (layers + 1) / 2,
     reference=_STACKED,
     target=True,
+)
+scope.approximation(
+    dram.device.temperature,
+    hottest,
+    name="memory_temperature",
+    valid=memory_power > number("0 W/GPU"),
+    meaning="the lowest die of a stack, which is the hottest",
+    reference=_STACKED,
 )
 # The room.
 inlet_low = scope.declare(

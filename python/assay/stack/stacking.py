@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from assay.model import POSITIVE, Scope, Variable, by_definition, ceil, cited, exp, log, number
-from assay.stack import hbm, physics
+from assay.stack import dram, hbm, physics, wires
 from assay.stack.cluster import failures
 from assay.stack.manufacturing import footprint, packages, wafers
 
@@ -86,6 +86,13 @@ via_energy = scope.declare(
     equals=hbm.dies_per_stack / 2 * via_capacitance * swing**2 / 2 * number("8 1/byte"),
     reference=_TSV,
     target=True,
+)
+scope.equation(
+    dram.device.transport_energy,
+    via_energy + wires.bit_energy * wires.distance * number("8 1/byte"),
+    name="transport_with_holes",
+    meaning="holes of the stack, and wires from the pins to a multiprocessor",
+    reference=_TSV,
 )
 # Stacks.
 die_yield = _datum("die.yield, Y_m [1 as %]: share of memory dies that work", ("positive", 1))

@@ -99,6 +99,14 @@ elmore = scope.declare(
     reference=cited(works.CMOS_VLSI, "sec. 4.3.5 and 6.3, Elmore delay of gate and wire"),
     target=True,
 )
+scope.approximation(
+    timing.fanout_delay,
+    elmore,
+    name="delay_through_wires",
+    valid=elmore > number("0 s"),
+    meaning="a gate that drives its inputs through a mean wire",
+    reference=cited(works.CMOS_VLSI, "sec. 4.3.5 and 6.3, Elmore delay of gate and wire"),
+)
 # Energy.
 activity = _datum("activity, a_g [1 as %]: share of cycles in which a gate switches in dense GEMMs", (0, 1))
 gate_energy = scope.declare(

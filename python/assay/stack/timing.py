@@ -18,7 +18,7 @@ scope = Scope("timing", "Gates in a cycle, variation and the least energy")
 
 _EFFORT = cited(works.CMOS_VLSI, "sec. 4.4 and 4.5, linear delay model and logical effort of paths")
 _SEQUENCING = cited(works.CMOS_VLSI, "sec. 10.2, sequencing static circuits: max-delay constraint")
-_VARIATION = cited(works.CMOS_VLSI, "sec. 7.2 and 7.6, variability")
+_VARIATION = cited(works.CMOS_VLSI, "ch. 7, robustness: variability and its statistics")
 _LARGEST = cited("David and Nagaraja 2003, Order Statistics, 3rd edition", "sec. 3.1")
 _LANDAUER = cited(
     "Landauer 1961, Irreversibility and heat generation in the computing process, IBM Journal of Research and "

@@ -14,10 +14,10 @@ scope = Scope("wires", "On-chip wires")
 
 _CACTI = cited("Balasubramonian et al. 2017, CACTI 7", "wire resistance and capacitance by length")
 _GEOMETRY = cited(works.CMOS_VLSI, "sec. 6.1.1, wire geometry")
-_DELAY = cited(works.CMOS_VLSI, "sec. 6.3.2, delay of a distributed line")
+_DELAY = cited(works.CMOS_VLSI, "sec. 6.3, interconnect impact: delay of a distributed line")
 _REPEATERS = cited(works.CMOS_VLSI, "sec. 6.4.2, repeaters")
-_CROSSTALK = cited(works.CMOS_VLSI, "sec. 6.3.3, crosstalk")
-_ENERGY = cited(works.CMOS_VLSI, "sec. 6.3.4, energy of a wire")
+_CROSSTALK = cited(works.CMOS_VLSI, "sec. 6.3, interconnect impact: crosstalk")
+_ENERGY = cited(works.CMOS_VLSI, "sec. 6.3, interconnect impact: energy of a wire")
 
 pitch = scope.declare("pitch, p [m as nm]: pitch of wires", bounds=POSITIVE, reference=_GEOMETRY, boundary="primitive")
 fill = scope.declare(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
@@ -29,6 +30,35 @@ class WorkItem:
     weight: float
     dependents: int
     target: str | None = None
+
+
+class WorkGroup(NamedTuple):
+    """Items of one kind in one layer: how many, the greatest weight, and the item that has it."""
+
+    layer: str
+    kind: str
+    items: int
+    weight: float
+    heaviest: str
+
+
+def group_by_layer(items: Iterable[WorkItem]) -> list[WorkGroup]:
+    """Work by layer and kind, the layer with the weightiest item first."""
+    groups: dict[tuple[str, str], list[WorkItem]] = {}
+    for item in items:
+        groups.setdefault((item.name.partition(".")[0], item.kind), []).append(item)
+    grouped = [
+        WorkGroup(layer, kind, len(members), (top := max(members, key=_weight)).weight, top.name)
+        for (layer, kind), members in groups.items()
+    ]
+    layers: dict[str, float] = {}
+    for group in grouped:
+        layers[group.layer] = max(layers.get(group.layer, 0.0), group.weight)
+    return sorted(grouped, key=lambda g: (-layers[g.layer], g.layer, -g.weight, g.kind))
+
+
+def _weight(item: WorkItem) -> float:
+    return item.weight
 
 
 def model_work(registry: Registry) -> list[WorkItem]:

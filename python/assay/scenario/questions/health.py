@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Unpack
 
 from assay import stack
 from assay.answers import Answer, data_of, plain_data
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from assay.model.auditing.audit import AuditReport
     from assay.model.auditing.debt import Debt
     from assay.model.auditing.verify import VerifyReport
-    from assay.model.auditing.work import WorkItem
+    from assay.model.auditing.work import WorkGroup, WorkItem
     from assay.scenario.hardware_audit import HardwareAudit
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
@@ -96,23 +97,49 @@ class NextWorkAnswer(Answer):
     items: Sequence[WorkItem]
     limit: int
 
+    @property
+    def layers(self) -> list[WorkGroup]:
+        """The items by layer and kind."""
+        from assay.model.auditing.work import group_by_layer
+
+        return group_by_layer(self.items)
+
     def to_json(self) -> dict[str, Any]:
-        """The items as JSON data."""
+        """The items as JSON data, and how many each layer has of each kind."""
         return {
             "preset": self.preset,
             "of": len(self.items),
             "items": plain_data(self.items[: self.limit or None]),
+            "layers": [group._asdict() for group in self.layers],
         }
 
 
-def next_work(preset: str | Sequence[str] | None = None, *, limit: int = 0) -> NextWorkAnswer:
-    """Rank open work on the model, and on a scenario."""
+def next_work(
+    preset: str | Sequence[str] | None = None,
+    *,
+    includes: Sequence[str] | None = None,
+    limit: int = 0,
+) -> NextWorkAnswer:
+    """Rank open work on the model, and on a scenario with entries beside."""
     from assay.scenario.work import next_work
 
     scenario = chosen_preset(preset)
+    if includes:
+        scenario = read_question(preset, includes=includes).preset
     registry = stack.registry() if scenario is None else scenario.registry
     name = None if scenario is None else scenario.name
     return NextWorkAnswer(name, next_work(registry, scenario), limit)
+
+
+UNRESOLVED: Final = frozenset({"missing", "assumed"})
+
+
+class LayerDebt(NamedTuple):
+    """Roots of a layer by kind of value; `owed` are the relations that rest on one that is missing or assumed."""
+
+    layer: str
+    kinds: dict[str, int]
+    owed: int
 
 
 @dataclass(frozen=True)
@@ -126,6 +153,21 @@ class RootDebtAnswer(Answer):
     rows: Debt
     limit: int
 
+    @property
+    def layers(self) -> list[LayerDebt]:
+        """Roots of each layer by how the scenario has their values, the greatest debt first."""
+        kinds = _kinds(self.question)
+        counts: dict[str, Counter[str]] = {}
+        owed: dict[str, int] = {}
+        for row in self.rows:
+            layer = row.name.partition(".")[0]
+            has = _kinds_among(row.members or (row.name,), kinds)
+            counts.setdefault(layer, Counter()).update(has)
+            if UNRESOLVED & set(has):
+                owed[layer] = max(owed.get(layer, 0), row.dependents)
+        layers = [LayerDebt(name, dict(has), owed.get(name, 0)) for name, has in counts.items()]
+        return sorted(layers, key=lambda layer: (-layer.owed, layer.layer))
+
     def to_json(self) -> dict[str, Any]:
         """The rows as JSON data, each with the kinds of values that the scenario has for it."""
         kinds = _kinds(self.question)
@@ -137,6 +179,7 @@ class RootDebtAnswer(Answer):
                 {**data_of(row), "given": _kinds_among(row.members or (row.name,), kinds)}
                 for row in self.rows[: self.limit or None]
             ],
+            "layers": [layer._asdict() for layer in self.layers],
             "degradations": list(self.rows.degradations),
         }
 

@@ -71,6 +71,14 @@ loss = scope.declare(
     reference=_CACTI,
     boundary="primitive",
 )
+scope.approximation(
+    loss,
+    1 - sense_floor / signal,
+    name="cell.loss_by_signal",
+    valid=signal >= sense_floor,
+    meaning="until the signal is the least that a sense amplifier decides",
+    reference=_CACTI,
+)
 typical_retention = scope.declare(
     "retention.typical, t_r [s as ms]: time in which a cell of this leakage loses that share",
     equals=loss * charge / leakage,
@@ -108,6 +116,14 @@ median = scope.declare(
     bounds=POSITIVE,
     reference=_RETENTION,
     boundary="primitive",
+)
+scope.approximation(
+    median,
+    typical_retention,
+    name="retention.median_of_leakage",
+    valid=leakage > number("0 A"),
+    meaning="cells of typical leakage",
+    reference=_CACTI,
 )
 retention = scope.declare(
     "retention.time, t_ret [s as ms]: retention time of a cell", bounds=POSITIVE, reference=_RETENTION, target=True

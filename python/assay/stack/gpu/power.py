@@ -206,7 +206,7 @@ voltage = scope.declare(
 )
 temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=THERMAL)
 power_leakage = scope.declare(
-    "power.leakage, P_L [W/GPU]: static power: idle and leakage",
+    "power.leakage, P_L [W/GPU]: static power of the die: its leakage",
     equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
     reference=STATIC,
 )

@@ -12,6 +12,7 @@ _INT8 = cited(
     "Xiao et al. 2023, SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models",
     "W8A8 on INT8 tensor cores",
 )
+_INT4 = cited("NVIDIA A100 Tensor Core GPU Architecture, whitepaper 2020", "INT4 tensor cores")
 _NVLINK = cited(works.H100, "NVLink")
 
 multiprocessors = scope.declare(
@@ -62,7 +63,7 @@ scope.approximation(
     rate_8bit, rate_int8, name="integer_8bit", valid=rate_int8 > 0, meaning="8-bit operands are INT8", reference=_INT8
 )
 scope.approximation(
-    rate_4bit, rate_int4, name="integer_4bit", valid=rate_int4 > 0, meaning="4-bit operands are INT4", reference=_INT8
+    rate_4bit, rate_int4, name="integer_4bit", valid=rate_int4 > 0, meaning="4-bit operands are INT4", reference=_INT4
 )
 
 memory_bandwidth = scope.declare(

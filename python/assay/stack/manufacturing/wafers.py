@@ -22,6 +22,9 @@ _STAPPER = cited(
 _MURPHY = cited(
     "Murphy 1964, Cost-Size Optima of Monolithic Integrated Circuits", "triangular distribution of the defect density"
 )
+_POISSON = cited(
+    "Murphy 1964, Cost-Size Optima of Monolithic Integrated Circuits", "Poisson yield at one density of defects"
+)
 _SEEDS = cited(
     "Seeds 1967, Yield, Economic, and Logistic Models for Complex Digital Arrays",
     "exponential distribution of the defect density",
@@ -175,7 +178,7 @@ scope.equation(
     reference=_STAPPER,
 )
 scope.approximation(
-    die_yield, exp(-faults), name="poisson", valid=faults >= 0, meaning="defects fall independently", reference=_MURPHY
+    die_yield, exp(-faults), name="poisson", valid=faults >= 0, meaning="defects fall independently", reference=_POISSON
 )
 scope.approximation(
     die_yield,
