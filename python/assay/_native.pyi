@@ -17,8 +17,10 @@ __all__ = [
     "Buffer",
     "CapturedEvents",
     "Context",
+    "Ctranslate2File",
     "CuptiSession",
     "EventTable",
+    "GgmlWhisperFile",
     "GgufFile",
     "HostLog",
     "KinetoBatches",
@@ -38,6 +40,7 @@ __all__ = [
     "OnnxGraph",
     "OnnxNode",
     "SafeTensorsFile",
+    "SoundFile",
     "StoredTensor",
     "StoredTexts",
     "Tape",
@@ -1045,6 +1048,57 @@ class GgufFile:
         """The strings of a key's list, read from the file on demand."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in file order."""
+
+@final
+class Ctranslate2File:
+    """A memory-mapped, validated `model.bin` of CTranslate2; it must not change while it is open."""
+
+    def __new__(cls, path: str | PathLike[str]) -> Ctranslate2File: ...
+    @property
+    def spec(self) -> str:
+        """The name of the model's specification, such as WhisperSpec."""
+    @property
+    def revision(self) -> int:
+        """The revision of the specification."""
+    def aliases(self) -> dict[str, str]:
+        """Other names of variables, each with the name it stands for."""
+    def tensors(self) -> list[StoredTensor]:
+        """The variables, in file order."""
+
+@final
+class GgmlWhisperFile:
+    """A memory-mapped, validated ggml file of a Whisper model; it must not change while it is open."""
+
+    def __new__(cls, path: str | PathLike[str]) -> GgmlWhisperFile: ...
+    def hyperparameters(self) -> dict[str, int]:
+        """The numbers at the head of the file, by name."""
+    def tokens(self) -> list[bytes]:
+        """The bytes of each token; special ones are not in the file."""
+    def tensors(self) -> list[StoredTensor]:
+        """The tensors, in file order."""
+
+@final
+class SoundFile:
+    """A recording: WAV (PCM, floats, A-law, mu-law) or FLAC."""
+
+    def __new__(cls, path: str | PathLike[str]) -> SoundFile: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> SoundFile:
+        """A recording in memory."""
+    @property
+    def rate(self) -> int:
+        """Samples a second, of each channel."""
+    @property
+    def channels(self) -> int:
+        """Channels of the file."""
+    @property
+    def frames(self) -> int:
+        """Samples of each channel."""
+    @property
+    def encoding(self) -> str:
+        """How samples are stored, such as "pcm 16"."""
+    def mono(self, start: int, count: int) -> bytes:
+        """Samples from `start` on, averaged over the channels, as float32."""
 
 @final
 class SafeTensorsFile:

@@ -39,6 +39,8 @@ named! {
         Hole = "hole",
         /// A header that is not valid JSON of the expected shape.
         Json = "json",
+        /// Bytes that do not have the checksum stored beside them.
+        Checksum = "checksum",
     }
 }
 

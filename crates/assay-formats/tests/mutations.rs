@@ -3,7 +3,10 @@
 mod common;
 
 use assay_formats::onnx::Graph;
-use assay_formats::{FormatError, Gguf, Onnx, SafeTensors, Tensor};
+use assay_formats::{
+    Ctranslate2, FormatError, GgmlWhisper, Gguf, Onnx, SafeTensors, Sound, Tensor,
+};
+use common::speech::{flac, sound_ctranslate2, sound_ggml_whisper, wav};
 use common::{sound_gguf, sound_onnx, sound_safetensors};
 use proptest::prelude::*;
 
@@ -143,5 +146,50 @@ proptest! {
     ) {
         let bytes = [&b"GGUF\x03\0\0\0"[..], &tail].concat();
         check(bytes, |bytes| Gguf::from_bytes(bytes).map(|file| file.tensors().to_vec()))?;
+    }
+
+    #[test]
+    fn changed_ctranslate2_files_are_read_or_refused(
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        check(apply(sound_ctranslate2(), &changes), |bytes| {
+            Ctranslate2::from_bytes(bytes).map(|file| file.tensors().to_vec())
+        })?;
+    }
+
+    #[test]
+    fn changed_ggml_files_are_read_or_refused(
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        check(apply(sound_ggml_whisper(), &changes), |bytes| {
+            GgmlWhisper::from_bytes(bytes).map(|file| {
+                let mut tensors = file.tensors().to_vec();
+                tensors.push(file.mel_filters().clone());
+                tensors
+            })
+        })?;
+    }
+
+    #[test]
+    fn changed_wav_files_are_read_or_refused(
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        read_sound(apply(wav(3, 32, 2, 16_000, &[0; 64]), &changes));
+    }
+
+    #[test]
+    fn changed_flac_files_are_read_or_refused(
+        changes in prop::collection::vec(change(), 1..4),
+    ) {
+        read_sound(apply(flac(), &changes));
+    }
+}
+
+fn read_sound(bytes: Vec<u8>) {
+    if let Ok(sound) = Sound::from_bytes(bytes) {
+        let frames = sound.frames();
+        if let Ok(samples) = sound.mono(0, usize::MAX) {
+            assert_eq!(samples.len(), frames);
+        }
     }
 }

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use assay_formats::gguf::{Array, Kind, Scalar, Value};
-use assay_formats::{FormatError, Gguf, Mapping, SafeTensors, Tensor};
+use assay_formats::{
+    Ctranslate2, FormatError, GgmlWhisper, Gguf, Mapping, SafeTensors, Sound, Tensor,
+};
 use pyo3::exceptions::{PyBufferError, PyKeyError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::runtime::errors;
 use crate::stored_texts::StoredTexts;
@@ -18,6 +20,9 @@ use crate::stored_texts::StoredTexts;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GgufFile>()?;
     module.add_class::<SafeTensorsFile>()?;
+    module.add_class::<Ctranslate2File>()?;
+    module.add_class::<GgmlWhisperFile>()?;
+    module.add_class::<SoundFile>()?;
     module.add_class::<StoredTensor>()?;
     module.add_class::<StoredTexts>()
 }
@@ -231,5 +236,147 @@ impl SafeTensorsFile {
     /// The tensors, in the order of the header.
     fn tensors(&self) -> Vec<StoredTensor> {
         stored(self.0.mapping(), self.0.tensors())
+    }
+}
+
+/// A memory-mapped, validated model of CTranslate2.
+#[pyclass(module = "assay._native", frozen)]
+struct Ctranslate2File(Ctranslate2);
+
+#[pymethods]
+impl Ctranslate2File {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| Ctranslate2::open(&path)).map(Ctranslate2File).map_err(|error| refused(&error))
+    }
+
+    /// The name of the model's specification.
+    #[getter]
+    fn spec(&self) -> &str {
+        self.0.spec()
+    }
+
+    /// The revision of the specification.
+    #[getter]
+    fn revision(&self) -> u32 {
+        self.0.revision()
+    }
+
+    /// Other names of variables, each with the name it stands for.
+    fn aliases<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let aliases = PyDict::new(py);
+        for (alias, target) in self.0.aliases() {
+            aliases.set_item(alias, target)?;
+        }
+        Ok(aliases)
+    }
+
+    /// The variables, in file order.
+    fn tensors(&self) -> Vec<StoredTensor> {
+        stored(self.0.mapping(), self.0.tensors())
+    }
+}
+
+/// A memory-mapped, validated ggml file of a Whisper model.
+#[pyclass(module = "assay._native", frozen)]
+struct GgmlWhisperFile(GgmlWhisper);
+
+#[pymethods]
+impl GgmlWhisperFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| GgmlWhisper::open(&path)).map(GgmlWhisperFile).map_err(|error| refused(&error))
+    }
+
+    /// The numbers at the head of the file, by name.
+    fn hyperparameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let head = self.0.hyperparameters();
+        let numbers = PyDict::new(py);
+        for (name, number) in [
+            ("vocabulary", head.vocabulary),
+            ("audio_context", head.audio_context),
+            ("audio_state", head.audio_state),
+            ("audio_heads", head.audio_heads),
+            ("audio_layers", head.audio_layers),
+            ("text_context", head.text_context),
+            ("text_state", head.text_state),
+            ("text_heads", head.text_heads),
+            ("text_layers", head.text_layers),
+            ("mels", head.mels),
+            ("file_type", head.file_type),
+        ] {
+            numbers.set_item(name, number)?;
+        }
+        Ok(numbers)
+    }
+
+    /// The bytes of each token; special ones are not in the file.
+    fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.tokens().map(|token| PyBytes::new(py, token)).collect::<Vec<_>>())
+    }
+
+    /// The tensors, in file order.
+    fn tensors(&self) -> Vec<StoredTensor> {
+        stored(self.0.mapping(), self.0.tensors())
+    }
+}
+
+/// A recording: WAV or FLAC.
+#[pyclass(module = "assay._native", frozen)]
+struct SoundFile(Sound);
+
+#[pymethods]
+impl SoundFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| Sound::open(&path)).map(SoundFile).map_err(|error| refused(&error))
+    }
+
+    /// A recording in memory.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        py.detach(|| Sound::from_bytes(data.to_vec()))
+            .map(SoundFile)
+            .map_err(|error| refused(&error))
+    }
+
+    /// Samples a second, of each channel.
+    #[getter]
+    fn rate(&self) -> u32 {
+        self.0.rate()
+    }
+
+    /// Channels of the file.
+    #[getter]
+    fn channels(&self) -> u16 {
+        self.0.channels()
+    }
+
+    /// Samples of each channel.
+    #[getter]
+    fn frames(&self) -> usize {
+        self.0.frames()
+    }
+
+    /// How samples are stored.
+    #[getter]
+    fn encoding(&self) -> &str {
+        self.0.encoding()
+    }
+
+    /// Samples averaged over the channels, as float32.
+    fn mono<'py>(
+        &self,
+        py: Python<'py>,
+        start: usize,
+        count: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let samples = py.detach(|| self.0.mono(start, count)).map_err(|error| refused(&error))?;
+        PyBytes::new_with(py, samples.len() * 4, |bytes| {
+            for (place, sample) in bytes.chunks_exact_mut(4).zip(&samples) {
+                place.copy_from_slice(&sample.to_le_bytes());
+            }
+            Ok(())
+        })
     }
 }

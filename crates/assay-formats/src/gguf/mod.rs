@@ -3,7 +3,6 @@
 //! The layout is that of `docs/gguf.md` in ggml. Limits the document leaves open are llama.cpp's:
 //! at most four dimensions, no arrays inside arrays.
 
-mod cursor;
 mod tensors;
 mod value;
 
@@ -13,10 +12,10 @@ use std::sync::Arc;
 
 pub use value::{Array, Kind, Scalar, Value};
 
+use crate::cursor::Cursor;
 use crate::error::{Fault, FormatError, Result, quoted};
 use crate::mapping::Mapping;
 use crate::tensor::Tensor;
-use cursor::Cursor;
 
 const MAGIC: [u8; 4] = *b"GGUF";
 const ALIGNMENT_KEY: &str = "general.alignment";

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::SMALLEST_TENSOR;
-use super::cursor::Cursor;
+use crate::cursor::Cursor;
 use crate::error::{Fault, FormatError, Result, quoted};
 use crate::tensor::{Tensor, check_overlaps, sizes};
 use assay_operations::ElementFormat;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::cursor::Cursor;
+use crate::cursor::Cursor;
 use crate::error::{Fault, FormatError, Result, quoted};
 
 /// The types of scalars and of the elements of arrays.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod speech;
+
 /// One entry of the metadata, its value as bytes.
 pub fn entry(key: &str, kind: u32, value: &[u8]) -> Vec<u8> {
     [&text(key)[..], &kind.to_le_bytes(), value].concat()

@@ -3,7 +3,7 @@
 use crate::error::{Fault, FormatError, Result};
 
 /// Bytes and the read position.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn left(&self) -> u64 {
-        (self.bytes.len() - self.at) as u64
+        self.remaining() as u64
     }
 
     /// The next `count` bytes, or an error past the end.
@@ -47,6 +47,19 @@ impl<'a> Cursor<'a> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(field, N as u64)?);
         Ok(out)
+    }
+
+    /// How many bytes follow.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub fn u8(&mut self, field: &str) -> Result<u8> {
+        self.array::<1>(field).map(|byte| byte[0])
+    }
+
+    pub fn u16(&mut self, field: &str) -> Result<u16> {
+        self.array(field).map(u16::from_le_bytes)
     }
 
     pub fn u32(&mut self, field: &str) -> Result<u32> {
@@ -74,6 +87,11 @@ impl<'a> Cursor<'a> {
     /// A length-prefixed UTF-8 string.
     pub fn text(&mut self, field: &str) -> Result<&'a str> {
         let length = self.u64(field)?;
+        self.text_of(field, length)
+    }
+
+    /// A UTF-8 string of so many bytes.
+    pub fn text_of(&mut self, field: &str, length: u64) -> Result<&'a str> {
         let bytes = self.take(field, length)?;
         std::str::from_utf8(bytes).map_err(|error| {
             FormatError::new(
