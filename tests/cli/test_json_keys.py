@@ -915,6 +915,7 @@ def test_every_command_is_listed_here() -> None:
         "run",
         "report",
         "serve",
+        "transcribe",
         # It serves until it is ended; tests/browser reads its address.
         "ui",
         "verify-report",

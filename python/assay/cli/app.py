@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "serve": "serve",
     "embed": "embed",
     "perplexity": "perplexity",
+    "transcribe": "transcribe",
     "trace capture": "trace_capture",
     "trace attach": "trace_attach",
     "trace list": "trace_files",

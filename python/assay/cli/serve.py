@@ -131,6 +131,13 @@ def serve_command(
             "Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
         ),
     ] = None,
+    transcription_model: Annotated[
+        str | None,
+        option(
+            "--transcription-model NAME",
+            "Serve /v1/audio/transcriptions and translations by this model of speech.",
+        ),
+    ] = None,
     lora_folder: Annotated[
         Path | None,
         option(
@@ -221,6 +228,7 @@ def serve_command(
                 allowed_origins=allowed_origin or (),
                 adapter_folder=lora_folder,
                 sleep_mode=sleep_mode,
+                transcription_model=transcription_model,
                 can_profile=trace is not None,
                 shares_device=any(request.share is not None for request in requests),
                 drain_seconds=drain,
@@ -281,6 +289,7 @@ def _serve_here(
         allowed_origins=settings.allowed_origins,
         adapter_folder=settings.adapter_folder,
         sleep_mode=settings.sleep_mode,
+        transcription_model=settings.transcription_model,
     )
     serve(app, listener, drain_seconds=settings.drain_seconds)
 

@@ -191,7 +191,7 @@ def test_truncated_file_is_not_pulled(
 def test_models_command_lists_downloaded_models(smollm2: Path) -> None:
     listed = assay("models")
     assert listed.returncode == 0
-    assert re.search(r"^smollm2 +yes .* Apache-2.0$", listed.stdout, re.MULTILINE)
+    assert re.search(r"^smollm2 +yes .*\s+Apache-2.0$", listed.stdout, re.MULTILINE)
     assert "Gemma Terms of Use" in " ".join(listed.stdout.split())
     for name in ("synthetic", "llama-3-8b-shape"):
         assert f"\n{name}: " in listed.stdout

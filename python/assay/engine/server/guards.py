@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,10 +24,18 @@ _WITH_KEY: Final = (
 class Guards:
     """Middleware that refuses requests without the API key or with too large a body."""
 
-    def __init__(self, app: ASGIApp, *, api_key: str | None, body_limit: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        api_key: str | None,
+        body_limit: int,
+        larger_bodies: Mapping[str, int],
+    ) -> None:
         self._app = app
         self._api_key = None if api_key is None else api_key.encode()
         self._body_limit = body_limit
+        self._larger_bodies = larger_bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its full body, or respond with an error."""
@@ -55,26 +64,26 @@ class Guards:
             raise ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
 
     async def _full_body(self, scope: Scope, receive: Receive) -> Message:
+        limit = max(self._body_limit, self._larger_bodies.get(scope["path"], 0))
         declared = _header(scope, b"content-length")
-        if declared.isdigit() and int(declared[:20]) > self._body_limit:
-            raise self._too_large()
+        if declared.isdigit() and int(declared[:20]) > limit:
+            raise _too_large(limit)
         body = bytearray()
         while True:
             message = await receive()
             if message["type"] != "http.request":
                 return message
             body += message.get("body", b"")
-            if len(body) > self._body_limit:
-                raise self._too_large()
+            if len(body) > limit:
+                raise _too_large(limit)
             if not message.get("more_body", False):
                 return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-    def _too_large(self) -> ApiError:
-        return ApiError(
-            f"the request's body is larger than {self._body_limit:,} bytes",
-            status=413,
-            code="request_too_large",
-        )
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        f"the request's body is larger than {limit:,} bytes", status=413, code="request_too_large"
+    )
 
 
 def check_key(key: str) -> None:

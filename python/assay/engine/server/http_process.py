@@ -65,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         allowed_origins=settings.allowed_origins,
         adapter_folder=settings.adapter_folder,
         sleep_mode=settings.sleep_mode,
+        transcription_model=settings.transcription_model,
     )
 
     def begin(server: DrainingServer) -> None:

@@ -98,6 +98,7 @@ class HttpSettings:
     allowed_origins: Sequence[str] = ()
     adapter_folder: Path | None = None
     sleep_mode: bool = False
+    transcription_model: str | None = None
     can_profile: bool = False
     shares_device: bool = False
     drain_seconds: float = 30.0

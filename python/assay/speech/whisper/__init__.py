@@ -1,0 +1,1 @@
+"""Whisper: files, vocabulary, encoder and decoder, search, long recordings and times of words."""

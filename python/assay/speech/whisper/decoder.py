@@ -1,0 +1,262 @@
+"""The decoder: attention over the text so far and over the encoder's states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from assay import ops
+from assay.errors import InputError
+from assay.lazy_import import np
+from assay.runtime import Array, Device, allocation, dtypes, transfer
+from assay.speech.whisper.layers import Linear, Loader, Mlp, Norm, heads_of, view_as
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+    Integers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The encoder's states of 30 seconds as keys and values of each layer's cross-attention."""
+
+    keys: tuple[Array, ...]
+    values: tuple[Array, ...]
+
+
+class TextCache:
+    """Keys and values of the text so far: a slot a token, so that beams share what they share.
+
+    A sequence is a row of slots. Choosing among beams copies rows of numbers, never keys or values.
+    """
+
+    def __init__(self, device: Device, layers: int, slots: int, heads: int, head_dim: int) -> None:
+        """Allocate `slots` tokens."""
+        shape = (slots, 1, heads, head_dim)
+        self.keys: Final = [
+            allocation.empty(device, shape, dtypes.float32, "keys") for _ in range(layers)
+        ]
+        self.values: Final = [
+            allocation.empty(device, shape, dtypes.float32, "values") for _ in range(layers)
+        ]
+        self.slots: Final = slots
+        self._taken = 0
+
+    def clear(self) -> None:
+        """Forget all text."""
+        self._taken = 0
+
+    def take(self, count: int) -> Integers:
+        """New slots."""
+        first = self._taken
+        if first + count > self.slots:
+            raise InputError(f"text: expected at most {self.slots} tokens, got {first + count}")
+        self._taken += count
+        return np.arange(first, first + count, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What every layer of a step reads: rows of sequences and their slots, on the device."""
+
+    positions: Array
+    slots: Array
+    tables: Array
+    starts: Array
+    lengths: Array
+    contexts: tuple[tuple[int, int], ...]
+    most_rows: int
+
+
+class DecoderLayer(NamedTuple):
+    """Self-attention, cross-attention and MLP, each added to its input."""
+
+    norm: Norm
+    qkv: Linear
+    output: Linear
+    cross_norm: Norm
+    cross_query: Linear
+    cross_key: Linear
+    cross_value: Linear
+    cross_output: Linear
+    mlp: Mlp
+    heads: int
+
+    def attend_to_text(
+        self, x: Array, step: _Step, keys: Array, values: Array, label: str
+    ) -> Array:
+        """The sum of `x` and the attention over the text."""
+        head_dim = keys.shape[3]
+        qkv = self.qkv.forward(self.norm.forward(x, f"{label}.norm"), f"{label}.qkv")
+        queries = ops.rope_write(
+            qkv,
+            step.positions,
+            step.slots,
+            None,
+            keys,
+            values,
+            heads=self.heads,
+            kv_heads=self.heads,
+            head_dim=head_dim,
+            label=f"{label}.write",
+        )
+        attended = ops.paged_attention(
+            queries,
+            keys,
+            values,
+            step.tables,
+            step.starts,
+            step.lengths,
+            heads=self.heads,
+            kv_heads=self.heads,
+            head_dim=head_dim,
+            block_tokens=1,
+            contexts=step.contexts,
+            max_query_len=step.most_rows,
+            label=f"{label}.scores",
+        )
+        return self.output.forward(view_as(attended, x.shape), f"{label}.output", residual=x)
+
+    def cross_queries(self, x: Array, label: str) -> Array:
+        """The queries of the cross-attention, as heads."""
+        normed = self.cross_norm.forward(x, f"{label}.cross.norm")
+        return heads_of(self.cross_query.forward(normed, f"{label}.cross.query"), self.heads)
+
+    def attend_to_audio(self, x: Array, keys: Array, values: Array, label: str) -> Array:
+        """The sum of `x` and the attention over the encoder's states."""
+        queries = self.cross_queries(x, label)
+        attended = ops.attention(queries, keys, values, False, label=f"{label}.cross.scores")
+        return self.cross_output.forward(
+            view_as(attended, x.shape), f"{label}.cross.output", residual=x
+        )
+
+
+class Decoder:
+    """The decoder of a model."""
+
+    def __init__(self, loader: Loader) -> None:
+        """Load it."""
+        dimensions = loader.files.dimensions
+        self.device: Final = loader.device
+        self.context: Final = dimensions.text_context
+        self.heads: Final = dimensions.text_heads
+        self.head_dim: Final = dimensions.text_width // dimensions.text_heads
+        self._embedding: Floats = loader.files.tensor("decoder.token_embedding.weight")
+        self._positions: Floats = np.asarray(
+            loader.files.tensor("decoder.positional_embedding"), np.float32
+        )
+        self.layers: Final = tuple(
+            self._layer(loader, f"decoder.blocks.{index}", dimensions.text_heads)
+            for index in range(dimensions.text_layers)
+        )
+        self._norm = loader.norm("decoder.ln")
+        self._logits = loader.matrix("decoder.token_embedding.weight")
+
+    @staticmethod
+    def _layer(loader: Loader, name: str, heads: int) -> DecoderLayer:
+        return DecoderLayer(
+            norm=loader.norm(f"{name}.attn_ln"),
+            qkv=loader.linear(f"{name}.attn.qkv"),
+            output=loader.linear(f"{name}.attn.out"),
+            cross_norm=loader.norm(f"{name}.cross_attn_ln"),
+            cross_query=loader.linear(f"{name}.cross_attn.query"),
+            cross_key=loader.linear(f"{name}.cross_attn.key"),
+            cross_value=loader.linear(f"{name}.cross_attn.value"),
+            cross_output=loader.linear(f"{name}.cross_attn.out"),
+            mlp=Mlp(
+                loader.norm(f"{name}.mlp_ln"),
+                loader.linear(f"{name}.mlp.0"),
+                loader.linear(f"{name}.mlp.2"),
+            ),
+            heads=heads,
+        )
+
+    def cache(self, sequences: int) -> TextCache:
+        """A cache for sequences that share their start and then part."""
+        slots = self.context * (1 + sequences)
+        return TextCache(self.device, len(self.layers), slots, self.heads, self.head_dim)
+
+    def encoded(self, states: Array) -> Encoded:
+        """Keys and values of the encoder's states, once for all tokens."""
+        keys, values = (
+            tuple(
+                heads_of(
+                    getattr(layer, f"cross_{part}").forward(
+                        states, f"decoder.{index}.cross.{part}"
+                    ),
+                    self.heads,
+                )
+                for index, layer in enumerate(self.layers)
+            )
+            for part in ("key", "value")
+        )
+        return Encoded(keys, values)
+
+    def forward(
+        self,
+        tokens: Sequence[Sequence[int]],
+        tables: Sequence[Integers],
+        encoded: Encoded,
+        cache: TextCache,
+        *,
+        cross_queries: list[Array] | None = None,
+    ) -> tuple[Array, list[Integers]]:
+        """Hidden states of new tokens of each sequence, and its slots with theirs.
+
+        `tables` are the slots of the tokens before. With `cross_queries`, those of each layer are
+        appended.
+        """
+        counts = [len(row) for row in tokens]
+        lengths = [len(table) + count for table, count in zip(tables, counts, strict=True)]
+        if max(lengths) > self.context:
+            raise InputError(f"text: expected at most {self.context} tokens, got {max(lengths)}")
+        new = cache.take(sum(counts))
+        ends = np.cumsum(counts)
+        grown = [
+            np.concatenate([table, new[end - count : end]])
+            for table, count, end in zip(tables, counts, ends.tolist(), strict=True)
+        ]
+        padded = np.full((len(grown), max(lengths)), -1, np.int32)
+        for row, table in zip(padded, grown, strict=True):
+            row[: len(table)] = table
+        positions = np.concatenate(
+            [
+                np.arange(length - count, length, dtype=np.int32)
+                for length, count in zip(lengths, counts, strict=True)
+            ]
+        )
+        ids = np.fromiter((token for row in tokens for token in row), np.int64)
+        x = self._stored(self._embedding[ids].astype(np.float32) + self._positions[positions])
+        step = _Step(
+            positions=self._stored(positions),
+            slots=self._stored(new),
+            tables=self._stored(padded),
+            starts=self._stored(np.array([0, *ends], np.int32)),
+            lengths=self._stored(np.array(lengths, np.int32)),
+            contexts=tuple(zip(counts, lengths, strict=True)),
+            most_rows=max(counts),
+        )
+        for index, layer in enumerate(self.layers):
+            label = f"decoder.{index}"
+            x = layer.attend_to_text(x, step, cache.keys[index], cache.values[index], label)
+            if cross_queries is not None:
+                cross_queries.append(layer.cross_queries(x, label))
+            x = layer.attend_to_audio(x, encoded.keys[index], encoded.values[index], label)
+            x = layer.mlp.forward(x, label)
+        return x, grown
+
+    def logits(self, hidden: Array, rows: Sequence[int] | None = None) -> Floats:
+        """Logits of rows, all if none are named."""
+        if rows is not None and list(rows) != list(range(hidden.shape[0])):
+            hidden = ops.gather_rows(
+                hidden, self._stored(np.array(rows, np.int32)), label="decoder.rows"
+            )
+        normed = self._norm.forward(hidden, "decoder.norm")
+        values: Floats = ops.linear(normed, self._logits, label="decoder.logits").to_numpy()
+        return values
+
+    def _stored(self, values: npt.NDArray[np.float32] | Integers) -> Array:
+        return transfer.store("inputs", self.device, values)

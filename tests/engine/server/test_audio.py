@@ -1,0 +1,101 @@
+"""/v1/audio by the official client, with a small random model of speech."""
+
+import io
+import wave
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from fake_engine import FakeEngine
+from running_server import Serving
+from whisper_folders import write_ctranslate2
+
+from assay.engine.server.errors import ApiError
+from assay.engine.server.multipart import read_form
+
+
+def recording(seconds: float = 0.5) -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(bytes(range(256)) * int(seconds * 125))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_ctranslate2(tmp_path_factory.mktemp("speech")))
+
+
+@pytest.fixture
+def client(serving: Serving, speech: str) -> Iterator[openai.OpenAI]:
+    served = serving(FakeEngine(), transcription_model=speech)
+    http = httpx.Client(trust_env=False)
+    with openai.OpenAI(
+        base_url=f"{served.url}/v1", api_key="none", http_client=http, max_retries=0, timeout=60
+    ) as made:
+        yield made
+
+
+def test_transcriptions_of_every_format(client: openai.OpenAI, speech: str) -> None:
+    def ask(**more: Any) -> Any:
+        return client.audio.transcriptions.create(model=speech, file=("a.wav", recording()), **more)
+
+    plain = ask()
+    verbose = ask(response_format="verbose_json", timestamp_granularities=["word", "segment"])
+    assert verbose.text == plain.text
+    assert verbose.language == "english"
+    assert verbose.duration == pytest.approx(0.5, abs=0.01)
+    assert ask(response_format="text") == plain.text + "\n"
+    assert str(ask(response_format="vtt")).startswith("WEBVTT\n")
+    assert " --> " in str(ask(response_format="srt")) or not plain.text
+    *_, done = ask(stream=True)
+    assert (done.type, done.text) == ("transcript.text.done", plain.text)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"response_format": "mp3"}, "response_format: expected one of"),
+        ({"language": "klingon"}, 'unknown language "klingon"'),
+        ({"temperature": 3.0}, "temperature: expected 0 to 1, got 3"),
+        ({"file": ("a.mp3", b"ID3 nothing")}, "file: first bytes: expected a WAV"),
+    ],
+)
+def test_bad_requests_are_refused_by_field(
+    client: openai.OpenAI, speech: str, more: dict[str, object], message: str
+) -> None:
+    given = {"model": speech, "file": ("a.wav", recording()), **more}
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.audio.transcriptions.create(**given)  # type: ignore[call-overload]
+    assert message in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+def test_an_english_model_does_not_translate(client: openai.OpenAI, speech: str) -> None:
+    with pytest.raises(openai.BadRequestError, match="got an English one"):
+        client.audio.translations.create(model=speech, file=("a.wav", recording()))
+    with pytest.raises(openai.NotFoundError, match="model: expected"):
+        client.audio.translations.create(model="other", file=("a.wav", recording()))
+
+
+def test_forms_are_read_byte_by_byte() -> None:
+    content = b"\r\n--xy\r\n\x00\xff\r\n"
+    body = (
+        b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="a \\"b\\".wav"\r\n'
+        b"Content-Type: audio/wav\r\n\r\n" + content + b"\r\n"
+        b'--xyz\r\ncontent-disposition: form-data; name="model"\r\n\r\nsm\xc3\xa4ll\r\n--xyz--\r\n'
+    )
+    file, model = read_form('multipart/form-data; boundary="xyz"', body)
+    assert (file.name, file.content, file.filename) == ("file", content, 'a "b".wav')
+    assert (model.name, model.text) == ("model", "sm\u00e4ll")
+    for content_type, damaged in (
+        ("application/json", body),
+        ("multipart/form-data", body),
+        ("multipart/form-data; boundary=xyz", body[:-6]),
+        ("multipart/form-data; boundary=xyz", b"--xyz\r\nnothing\r\n--xyz--"),
+    ):
+        with pytest.raises(ApiError):
+            read_form(content_type, damaged)

@@ -1,0 +1,108 @@
+"""Recordings: rates, channels and codings; resampling and features against closed forms and others."""
+
+import base64
+import io
+import json
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.errors import InputError
+from assay.speech.log_mel import log_mel, mel_filters
+from assay.speech.resampling import resample
+from assay.speech.sound_files import read_sound
+
+
+@pytest.fixture(scope="module")
+def oracle(root: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((root / "tests/data/whisper_oracle.json").read_text())
+    return data
+
+
+def wav_bytes(samples: np.ndarray, rate: int) -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(samples.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return out.getvalue()
+
+
+def tones(channels: int) -> np.ndarray:
+    places = np.arange(600)
+    columns = [np.round(8000 * np.sin(0.05 * places * (one + 1))) for one in range(channels)]
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "rate"),
+    [("stereo 16", 2, 48_000), ("mono 24", 1, 16_000), ("eight 16", 8, 16_000)],
+)
+def test_flac_of_libflac_is_read(
+    oracle: dict[str, Any], name: str, channels: int, rate: int
+) -> None:
+    recording = read_sound(base64.b64decode(oracle["flac"][name]), rate)
+    assert (recording.channels, recording.stored_rate) == (channels, rate)
+    np.testing.assert_allclose(recording.samples, tones(channels).mean(axis=1) / 32768, atol=1e-7)
+
+
+def test_wav_of_eight_channels_at_192_khz_is_one_channel_at_16_khz() -> None:
+    places = np.arange(19_200) / 192_000
+    tone = 16_000 * np.sin(2 * np.pi * 500 * places)
+    recording = read_sound(wav_bytes(np.repeat(tone[:, None], 8, axis=1), 192_000), 16_000)
+    wanted = 16_000 / 32768 * np.sin(2 * np.pi * 500 * np.arange(1_600) / 16_000)
+    assert recording.seconds == pytest.approx(0.1)
+    np.testing.assert_allclose(recording.samples[100:-100], wanted[100:-100], atol=2e-4)
+
+
+@pytest.mark.parametrize("rate", [8_000, 22_050, 24_000, 44_100, 48_000])
+def test_resampling_keeps_what_both_rates_have_and_cuts_the_rest(rate: int) -> None:
+    seconds = np.arange(rate // 5) / rate
+    kept = np.sin(2 * np.pi * 1_000 * seconds)
+    out = resample(kept.astype(np.float32), rate, 16_000)
+    wanted = np.sin(2 * np.pi * 1_000 * np.arange(3_200) / 16_000)
+    assert out.size == 3_200
+    np.testing.assert_allclose(out[200:-200], wanted[200:-200], atol=2e-4)
+    if rate > 20_000:
+        cut = resample(np.sin(2 * np.pi * 9_500 * seconds).astype(np.float32), rate, 16_000)
+        assert np.abs(cut[200:-200]).max() < 1e-3
+
+
+def test_features_are_those_of_faster_whisper(oracle: dict[str, Any]) -> None:
+    seconds = np.arange(8_000) / 16_000
+    chirp = 0.1 * np.sin(2 * np.pi * 3_000 * seconds**2)
+    samples = (0.3 * np.sin(2 * np.pi * 440 * seconds) + chirp).astype(np.float32)
+    features = log_mel(samples, 80)
+    assert list(features.shape) == oracle["features"]["shape"]
+    for row, values in oracle["features"]["rows"].items():
+        np.testing.assert_allclose(features[int(row), ::10], values, atol=1e-5)
+
+
+def test_filters_of_a_band_have_equal_areas() -> None:
+    # Slaney: a triangle's height is 2 / its width in Hz; bins are 40 Hz apart.
+    areas = mel_filters(80).sum(axis=1) * 40.0
+    assert areas[50:] == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("length", [0, 1, 199, 200, 401])
+def test_short_recordings_have_features(length: int) -> None:
+    features = log_mel(np.zeros(length, np.float32), 80)
+    assert features.shape == (80, (length + 160) // 160)
+    assert np.isfinite(features).all()
+
+
+def test_bad_recordings_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="got no such file"):
+        read_sound(tmp_path / "missing.wav", 16_000)
+    with pytest.raises(InputError, match="got a folder"):
+        read_sound(tmp_path, 16_000)
+    with pytest.raises(InputError, match="an empty file"):
+        read_sound(b"", 16_000)
+    with pytest.raises(InputError, match="got an empty recording"):
+        read_sound(wav_bytes(np.zeros((0, 1)), 16_000), 16_000)
+    with pytest.raises(InputError, match="expected a WAV"):
+        read_sound(b"OggS" + bytes(100), 16_000)
