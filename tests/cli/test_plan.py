@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ def test_simulated_plan_is_in_the_json(cli: Cli) -> None:
     assert data["best"]["latencies"]["first_token"]["p99"]["value"] < 1.0
 
 
+def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
+    asked = ("plan", "--model", "llama-3.1-8b=0.5,qwen3-8b=50%", "--tensor", "1", "--rate", "60")
+    text = cli(*asked, "--gpu", "h100:2,h200:9", *LEVEL).out
+    assert "GPUs at the peak" in text
+    used = {"h100_sxm": 0, "h200_sxm": 0}
+    for number, gpu in re.findall(r"(\d+) x (h[12]00_sxm) TP1", text):
+        used[gpu] += int(number)
+    assert used["h100_sxm"] == 2
+    assert 0 < used["h200_sxm"] <= 9
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -44,6 +56,8 @@ def test_simulated_plan_is_in_the_json(cli: Cli) -> None:
         (("--rate", "5", *LEVEL, "--routing", "near"), "--routing: expected any or prefix"),
         (("--rate", "90", *LEVEL, "--max-gpus", "1"), "keeps the budgets"),
         (("--rate", "5", *LEVEL, "--tensor", "two"), "--tensor: expected numbers"),
+        (("--rate", "5", *LEVEL, "--model", "llama-3.1-8b=0.5,qwen3-8b=0.4"), "add up to 100 %"),
+        (("--rate", "5", *LEVEL, "--mixed", "--gpu", "h200:0"), "within the budgets"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )

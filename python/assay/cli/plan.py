@@ -11,6 +11,7 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from assay.intervals import Interval
     from assay.load.capacity import CapacityPlan
+    from assay.planner.capacity.fleet_plan import FleetPlan
     from assay.planner.capacity.option import Option
 
 _LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
@@ -23,7 +24,12 @@ def plan_command(
         argument("TRACE", "Recorded requests: Mooncake, Azure, BurstGPT, or JSON lines."),
     ] = None,
     model: Annotated[
-        str | None, option("--model MODEL", "A model: of the catalog, or its config.json.")
+        str | None,
+        option(
+            "--model MODEL",
+            "A model of the catalog, or its config.json; or several with their shares of the "
+            "requests: llama-3.1-8b=0.7,llama-3.1-70b=0.3.",
+        ),
     ] = None,
     slo: Annotated[
         str | None,
@@ -47,7 +53,7 @@ def plan_command(
         str, option("--bin TIME", "How long replicas stay as many: the periods of a schedule.")
     ] = "1h",
     gpu: Annotated[
-        str, option("--gpu GPUS", "Accelerators to choose from, with commas between them.")
+        str, option("--gpu GPUS", "Accelerators to choose from; h100:16 says how many there are.")
     ] = "h100,h200,b200,a100",
     dtype: Annotated[
         str | None,
@@ -86,6 +92,9 @@ def plan_command(
             metavar="any|prefix",
         ),
     ] = "any",
+    mixed: Annotated[
+        bool, option("--mixed", "A fleet of several kinds of servers, where it is cheaper.")
+    ] = False,
     simulate: Annotated[
         bool, option("--simulate", "Also replay the plan request by request.")
     ] = False,
@@ -115,8 +124,12 @@ def plan_command(
             tensor=_numbers("--tensor", tensor), offer=offer, site=site, grid=grid,
             risk=parse_share("--risk", risk), minimize=minimize, max_gpus=max_gpus,
             max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
-            routes_by_prefix=routing == "prefix", simulate=simulate, progress=progress,
+            routes_by_prefix=routing == "prefix", mixed=mixed, simulate=simulate, progress=progress,
         )  # fmt: skip
+    from assay.planner.capacity.fleet_plan import FleetPlan
+
+    if isinstance(answer, FleetPlan):
+        return report_of(answer, lambda canvas: _fleet_text(answer, canvas), as_json)
     return report_of(answer, lambda canvas: _text(answer, canvas), as_json)
 
 
@@ -260,3 +273,27 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
         ("cost against interactivity", "GPUs", "USD/h", "TPOT p50 ms", "risk"), rows, canvas,
         right=(1, 2, 3, 4),
     )  # fmt: skip
+
+
+def _fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
+    models = ", ".join(f"{rate:,.4g} requests/s of {name}" for name, rate in plan.models.items())
+    cost = "" if plan.usd_per_hour is None else f", {plan.usd_per_hour:,.2f} USD/h"
+    heading = [("peak", models), ("SLO", plan.objective)]
+    if plan.alone is not None:
+        heading.append(("one kind each", f"{plan.alone:,.2f} USD/h without the budgets"))
+    yield from facts(heading, canvas)
+    yield ""
+    yield ((f"{count(plan.gpus, 'GPU')} at the peak{cost}", styles.VALUE),)
+    rows = [
+        (f"{hour.start / 3600:.3g} h" if not index else "", servers.model,
+         f"{servers.replicas:,} x {servers.gpu} {servers.layout} {servers.weight_dtype}",
+         f"{servers.gpus:,}",
+         "" if index or hour.usd_per_hour is None else f"{hour.usd_per_hour:,.2f}")
+        for hour in plan.hours[:_MOST_HOURS]
+        for index, servers in enumerate(hour.servers)
+    ]  # fmt: skip
+    yield from table(("from", "model", "servers", "GPUs", "USD/h"), rows, canvas, right=(0, 3, 4))
+    if len(plan.hours) > _MOST_HOURS:
+        yield f"and {len(plan.hours) - _MOST_HOURS:,} periods more (--json)"
+    gap = max(hour.gap for hour in plan.hours)
+    yield f"no fleet of these servers is cheaper by more than {100 * gap:.2g} %"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.answers import Progress, silent
 from assay.errors import InputError
 from assay.load.traffic import drawn_traffic, read_objective, read_traffic
-from assay.load.workloads.spec import parse_duration, parse_rate
-from assay.planner.capacity.planning import GPUS, RISK, Budget, Planner, ServingPlan
+from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
+from assay.planner.capacity.budget import Budget
+from assay.planner.capacity.fleet_plan import FleetPlan, plan_fleet
+from assay.planner.capacity.planning import GPUS, Planner, ServingPlan
+from assay.planner.capacity.traffic import Traffic
+from assay.planner.sources import hardware_spec
 
 if TYPE_CHECKING:
     from assay.planner.capacity.simulation import Simulation
@@ -38,54 +42,55 @@ def plan_capacity(
     input_tokens: str = "1024",
     output_tokens: str = "128",
     prefix_hits: float = 0.0,
-    format: str | None = None,
     bin: str | float = "1h",
     gpus: Sequence[str] = GPUS,
-    dtypes: Sequence[str] = (),
-    engines: Sequence[str] = ("vllm",),
-    kv_dtype: str = "bf16",
-    tensor: Sequence[int] | None = None,
-    offer: str | None = None,
-    site: str = "average",
-    grid: str = "world",
-    risk: float = RISK,
-    minimize: str = "cost",
     max_gpus: float | None = None,
     max_watts: float | None = None,
     max_usd_per_hour: float | None = None,
-    routes_by_prefix: bool = False,
+    minimize: str = "cost",
+    mixed: bool = False,
     simulate: bool = False,
     progress: Progress = silent,
-) -> CapacityPlan:
+    **choices: Any,
+) -> CapacityPlan | FleetPlan:
     """Plan servers of a model for recorded requests, or for a rate with distributions of lengths.
 
-    `slo` has limits and the share of requests that keep all of them: `ttft=1s,tpot=50ms,p=99%`.
+    `slo` has limits and the share of requests that keep all of them: `ttft=1s,tpot=50ms,p=99%`. A
+    model may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then,
+    or where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there
+    are: `h100:16`. `choices` are those of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
 
     >>> plan = plan_capacity(model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms", gpus=["h200"])
     >>> plan.best.gpus >= plan.floors[0].gpus
     True
     """
-    per_second = None if rate is None else parse_rate("--rate", rate)
-    if rate is not None and per_second is None:
-        raise InputError("--rate: expected requests per second, got inf", "no server keeps up")
     objective = read_objective(slo)
-    if trace is not None:
-        traffic = read_traffic(
-            trace, format=format, rate=per_second, bin_seconds=parse_duration("--bin", bin)
-        )
-    elif per_second is not None:
-        traffic = drawn_traffic(per_second, input_tokens, output_tokens, prefix_hits)
-    else:
-        raise InputError(
-            "plan: expected recorded requests or --rate, got neither",
-            "assay plan requests.jsonl ..., or assay plan --rate 20 --input-tokens 1024 ...",
-        )
+    traffic = _traffic(trace, rate, input_tokens, output_tokens, prefix_hits, bin)
+    names, available = _available(gpus)
     limits = {"gpus": max_gpus, "watts": max_watts, "usd_per_hour": max_usd_per_hour}
-    budget = Budget(**{name: value for name, value in limits.items() if value is not None})
+    budget = Budget(
+        **{name: value for name, value in limits.items() if value is not None}, available=available
+    )
+    shares = read_shares(model)
+    if mixed or len(shares) > 1:
+        if simulate:
+            raise InputError("--simulate: expected one model without --mixed, got a fleet")
+        planners = [
+            Planner(
+                name,
+                traffic.share(share),
+                objective,
+                gpus=names,
+                goal=minimize,
+                progress=progress,
+                **choices,
+            )
+            for name, share in shares.items()
+        ]
+        return plan_fleet(planners, budget, minimize)
     planner = Planner(
-        model, traffic, objective, gpus=gpus, dtypes=dtypes, engines=engines, kv_dtype=kv_dtype,
-        tensor=tensor, offer=offer, site=site, grid=grid, risk=risk, goal=minimize, budget=budget,
-        routes_by_prefix=routes_by_prefix, progress=progress,
+        model, traffic, objective, gpus=names, goal=minimize, budget=budget, progress=progress,
+        **choices,
     )  # fmt: skip
     plan = planner.plan()
     replayed = None
@@ -94,4 +99,54 @@ def plan_capacity(
 
         replayed = run(planner.sizing_of(plan.best), plan.best, progress=progress)
     own = {name: getattr(plan, name) for name in ServingPlan.__dataclass_fields__}
-    return replace(CapacityPlan(**own), simulation=replayed)
+    return CapacityPlan(**own, simulation=replayed)
+
+
+def _traffic(
+    trace: str | Path | None, rate: str | float | None, input_tokens: str, output_tokens: str,
+    prefix_hits: float, bin: str | float,
+) -> Traffic:  # fmt: skip
+    per_second = None if rate is None else parse_rate("--rate", rate)
+    if rate is not None and per_second is None:
+        raise InputError("--rate: expected requests per second, got inf", "no server keeps up")
+    if trace is not None:
+        return read_traffic(trace, rate=per_second, bin_seconds=parse_duration("--bin", bin))
+    if per_second is None:
+        raise InputError(
+            "plan: expected recorded requests or --rate, got neither",
+            "assay plan requests.jsonl ..., or assay plan --rate 20 --input-tokens 1024 ...",
+        )
+    return drawn_traffic(per_second, input_tokens, output_tokens, prefix_hits)
+
+
+def read_shares(text: str) -> dict[str, float]:
+    """Models with their shares of the requests; one model alone has all.
+
+    >>> read_shares("llama-3.1-8b=0.7,llama-3.1-70b=30%")
+    {'llama-3.1-8b': 0.7, 'llama-3.1-70b': 0.3}
+    """
+    if "=" not in text:
+        return {text: 1.0}
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.partition("=")
+        if not name.strip() or name.strip() in shares:
+            raise InputError(f"--model: expected MODEL=SHARE once each, got {part[:60]!r}")
+        shares[name.strip()] = parse_share(f"--model {name.strip()[:40]}", share)
+    total = sum(shares.values())
+    if not 0.999 < total < 1.001:
+        raise InputError(f"--model: expected shares that add up to 100 %, got {100 * total:g} %")
+    return shares
+
+
+def _available(gpus: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """Accelerators, and how many there are of those that say so, by their names in the catalog."""
+    names, available = [], {}
+    for text in gpus:
+        name, sign, number = text.rpartition(":")
+        if not sign or not number.isdecimal() or name == "cuda":
+            names.append(text)
+            continue
+        names.append(name)
+        available[hardware_spec(name).name] = int(number)
+    return names, available

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from assay.errors import InfeasibleError, InputError
+from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.candidates import candidates
 from assay.planner.capacity.objective import Objective
-from assay.planner.capacity.planning import Budget, Planner
+from assay.planner.capacity.planning import Planner
 from assay.planner.capacity.replay import replay
 from assay.planner.capacity.served import Sample, highest_rate, sample_of, serve
 from assay.planner.capacity.simulation import simulate

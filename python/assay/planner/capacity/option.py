@@ -91,6 +91,15 @@ class Option:
     """At the meter, over input and output tokens."""
     kilograms_per_hour: float | None
 
+    @property
+    def peak_usd_per_hour(self) -> float | None:
+        """Rent of all replicas of the peak."""
+        used = math.fsum(hour.replicas * hour.seconds for hour in self.schedule)
+        lasts = math.fsum(hour.seconds for hour in self.schedule)
+        if self.usd_per_hour is None or not used:
+            return None
+        return self.usd_per_hour * self.replicas * lasts / used
+
     def to_data(self) -> dict[str, Any]:
         """As data of JSON."""
         plain = [
@@ -118,7 +127,7 @@ class Sizing:
         self.routes_by_prefix = routes_by_prefix
         self.has_cache = traffic.reuse is not None
         self.first = self.sample(1, 0.0)
-        self.rate_each = self._highest(self.first)
+        self.rate_each = self.highest(self.first)
         self._known: dict[float, tuple[int, Sample]] = {}
 
     def sample(self, replicas: int, running: float) -> Sample:
@@ -132,8 +141,9 @@ class Sizing:
             fresh = traffic.prompts - (traffic.prompts - fresh) / replicas
         return sample_of(fresh, traffic.prompts, traffic.outputs)
 
-    def _highest(self, sample: Sample) -> float:
-        return highest_rate(self.slow, sample, self.candidate.limits, self.objective)
+    def highest(self, sample: Sample, dispersion: float = 1.0) -> float:
+        """The highest rate of one replica within the objective, at the stated risk."""
+        return highest_rate(self.slow, sample, self.candidate.limits, self.objective, dispersion)
 
     def replicas(self, rate: float) -> tuple[int, Sample]:
         """The fewest replicas that keep the objective at a rate, and the requests that each sees."""
@@ -147,7 +157,7 @@ class Sizing:
         for _ in range(_PASSES if self.has_cache else 0):
             running = self._running(sample, rate / count)
             sample = self.sample(count, running)
-            each = self._highest(sample)
+            each = self.highest(sample)
             if each <= 0:
                 raise EvaluationError("no rate keeps the objective")
             after = max(math.ceil(rate / each), 1)
@@ -215,7 +225,7 @@ def option_of(sizing: Sizing, site: Site) -> Option:
     return Option(
         candidate.hardware.name, candidate.layout, candidate.batch.weight_dtype,
         candidate.batch.engine, candidate.most, candidate.gpus, replicas, gpus, schedule,
-        traffic.peak / replicas if sizing.has_cache else sizing.rate_each, likely.running,
+        sizing.highest(sample, dispersion), likely.running,
         _headroom(sizing, sample, rate, dispersion), likely.binds,
         {figure: _levels(figure, likely, ends) for figure in _FIGURES},
         _attained(likely, ends), _risk(sizing, sample, rate, dispersion),

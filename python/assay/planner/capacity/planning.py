@@ -12,6 +12,7 @@ from assay.answers import Answer, Progress, data_of, silent
 from assay.catalog import entries
 from assay.errors import EvaluationError, InfeasibleError, InputError, unknown_name
 from assay.lazy_import import np
+from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.candidates import (
     TENSOR,
     Candidate,
@@ -36,39 +37,6 @@ _WORTH: Final = 1.02
 """Ratio of rates from which on another limit of running requests is worth it."""
 GOALS: Final = ("cost", "gpus", "power")
 _JOULES_PER_KWH: Final = 3.6e6
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a plan may not exceed: GPUs, watts at the meter that boards can draw, USD an hour."""
-
-    gpus: float = math.inf
-    watts: float = math.inf
-    usd_per_hour: float = math.inf
-
-    def excess(self, option: Option) -> str:
-        """The budget that an option exceeds, or cannot be shown to keep; empty where it keeps all."""
-        spent = {
-            "gpus": float(option.gpus),
-            "watts": option.rated_watts,
-            "usd_per_hour": _peak_usd(option),
-        }
-        for name, value in spent.items():
-            most = getattr(self, name)
-            if math.isfinite(most) and value is None:
-                return f"{name}: not known of {option.gpu}"
-            if value is not None and value > most:
-                return f"{name}: {value:,.6g} of {most:,.6g}"
-        return ""
-
-
-def _peak_usd(option: Option) -> float | None:
-    """USD an hour at the peak."""
-    used = sum(hour.replicas * hour.seconds for hour in option.schedule)
-    lasts = sum(hour.seconds for hour in option.schedule)
-    if option.usd_per_hour is None or not used:
-        return None
-    return option.usd_per_hour * option.replicas * lasts / used
 
 
 @dataclass(frozen=True)

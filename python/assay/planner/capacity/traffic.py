@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
@@ -97,6 +97,14 @@ class Traffic:
     def requests(self) -> float:
         """How many requests there are in all."""
         return math.fsum(period.rate * period.seconds for period in self.periods)
+
+    def share(self, share: float) -> Traffic:
+        """A share of the requests, taken at random: fewer at the same times of the day."""
+        if not 0 < share <= 1:
+            raise InputError(f"share of {self.name}: expected above 0 and up to 1, got {share:g}")
+        periods = tuple(replace(period, rate=share * period.rate) for period in self.periods)
+        thinned = 1 + (self.dispersion - 1) * share
+        return replace(self, periods=periods, dispersion=thinned, arrivals=None)
 
     def fresh(self, cache_tokens: float) -> Numbers:
         """Prompt tokens of each request that must be computed, with a prefix cache of this size.

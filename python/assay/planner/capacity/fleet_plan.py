@@ -1,0 +1,128 @@
+"""Mixed fleets for one or several models by hour, under budgets that they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.answers import Answer, data_of
+from assay.errors import InfeasibleError
+from assay.planner.capacity.budget import Budget
+from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet
+from assay.planner.capacity.option import Option
+from assay.planner.capacity.planning import Planner
+from assay.planner.capacity.traffic import HOUR
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Servers of one kind in a period."""
+
+    model: str
+    gpu: str
+    layout: str
+    weight_dtype: str
+    replicas: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class FleetHour:
+    """The fleet of a period."""
+
+    start: float
+    seconds: float
+    rates: Mapping[str, float]
+    servers: Sequence[Servers]
+    gpus: int
+    usd_per_hour: float | None
+    rated_watts: float | None
+    gap: float
+    """The most by which a cheaper fleet could be cheaper, as a share."""
+
+
+@dataclass(frozen=True)
+class FleetPlan(Answer):
+    """Fleets by period that serve all models within their objective and the budgets."""
+
+    objective: str
+    goal: str
+    models: Mapping[str, float]
+    """Peak rates by model."""
+    hours: Sequence[FleetHour]
+    gpus: int
+    """At the peak."""
+    usd_per_hour: float | None
+    """Mean over the schedule."""
+    alone: float | None
+    """The same with one kind of server for each model, mean over the schedule."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fleets by period."""
+        return data_of(self, "objective goal models gpus usd_per_hour alone hours")
+
+
+def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") -> FleetPlan:
+    """The fleets of planners whose traffics have the same periods; each plans for its model."""
+    plans = [planner.plan() for planner in planners]
+    kinds: list[Kind] = []
+    options: list[Option] = []
+    for plan in plans:
+        for option in plan.options:
+            options.append(option)
+            kinds.append(_kind(plan.model, option))
+    hours = []
+    for index, period in enumerate(planners[0].traffic.periods):
+        demands = {
+            plan.model: planner.traffic.periods[index].rate
+            for plan, planner in zip(plans, planners, strict=True)
+        }
+        try:
+            fleet = choose_fleet(kinds, demands, budget, goal)
+        except InfeasibleError as error:
+            raise InfeasibleError(
+                f"{error.message} (the period from {period.start / HOUR:g} h)", error.hint
+            ) from None
+        hours.append(_hour(period.start, period.seconds, demands, fleet, kinds, options))
+    lasts = math.fsum(hour.seconds for hour in hours)
+    costs = [hour.usd_per_hour for hour in hours]
+    mean = (
+        None
+        if None in costs
+        else math.fsum((hour.usd_per_hour or 0.0) * hour.seconds for hour in hours) / lasts
+    )
+    singles = [plan.best.usd_per_hour for plan in plans]
+    return FleetPlan(
+        plans[0].objective, goal, {plan.model: planner.traffic.peak
+                                   for plan, planner in zip(plans, planners, strict=True)},
+        hours, max(hour.gpus for hour in hours), mean,
+        None if None in singles else math.fsum(cost or 0.0 for cost in singles),
+        notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
+    )  # fmt: skip
+
+
+def _kind(model: str, option: Option) -> Kind:
+    peak, rated = option.peak_usd_per_hour, option.rated_watts
+    return Kind(
+        model, f"{option.gpu} {option.layout} {option.weight_dtype}", option.gpu,
+        option.replica_gpus, option.rate_each, None if peak is None else peak / option.replicas,
+        None if rated is None else rated / option.replicas,
+    )  # fmt: skip
+
+
+def _hour(
+    start: float, seconds: float, rates: Mapping[str, float], fleet: Fleet,
+    kinds: Sequence[Kind], options: Sequence[Option],
+) -> FleetHour:  # fmt: skip
+    servers = [
+        Servers(
+            kind.model, option.gpu, option.layout, option.weight_dtype, number, number * kind.gpus
+        )
+        for number, kind, option in zip(fleet.counts, kinds, options, strict=True)
+        if number
+    ]
+    return FleetHour(
+        start, seconds, rates, servers, fleet.gpus, fleet.usd_per_hour, fleet.watts, fleet.gap
+    )
