@@ -11,7 +11,12 @@ from assay.model.language.quantity import parse_quantity
 
 QUESTIONS: list[dict[str, Any]] = [
     row
-    for name in ("questions.json", "further_questions.json", "plain_questions.json")
+    for name in (
+        "questions.json",
+        "further_questions.json",
+        "plain_questions.json",
+        "stranger_questions.json",
+    )
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]
 COUNTED = ("GPU", "node", "replica", "request", "1", "%")
@@ -58,7 +63,7 @@ def judge(row: dict[str, Any], answer: AskAnswer) -> str:
             return "wrong"
     if "verdict" in expect and outcome.verdict != expect["verdict"]:
         return "wrong"
-    if "choice" in expect and outcome.choice not in expect["choice"].split():
+    if "choice" in expect and outcome.choice not in (expect["choice"], *expect["choice"].split()):
         return "wrong"
     if "ratio" in expect:
         low, high = expect["ratio"]

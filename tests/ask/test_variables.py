@@ -59,8 +59,7 @@ def test_weights_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> Non
     ask.main()
     printed = capsys.readouterr().out.splitlines()[-1]
     found = {name: float(text) for name, text in WEIGHT.findall(printed)}
-    # The words of every new layer of variables move the fit by some tenths.
-    assert found == pytest.approx(WEIGHTS._asdict(), abs=0.5)
+    assert found == pytest.approx(WEIGHTS._asdict(), abs=0.1)
 
 
 def test_the_unit_decides_between_power_and_its_cost(search: VariableSearch) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.cases import model_of, with_node_as_gpus
+from assay.asking.cases import ANSWER, model_of, with_node_as_gpus
 from assay.asking.intents.intent import Intent
 from assay.asking.numbers import GPU_NAME
 from assay.asking.reading import Mention, Reading
@@ -15,10 +15,11 @@ from assay.errors import InputError
 
 _AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
 """Intents to which a number of requests is of those at once."""
-_ANSWER: Final = 256
-"""Output tokens of a request that a question does not say."""
 _OF_A_GB: Final = 0.5
 _SIZED: Final = re.compile(r"(?<=[\d ])gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)s?\b")
+_LONE_CARD: Final = re.compile(
+    r"\b(?:an?|my|one|single|this) \d+ ?gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)\b"
+)
 _ARTICLED: Final = re.compile(
     r"\b(?:an?|my|single|this) (?:single |nvidia |amd |geforce )*"
     + GPU_NAME
@@ -53,14 +54,15 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
         reading = reading.with_values({"budget": None, "rent": reading.get("budget")})
     if "prompt" in reading.slots and not reading.slots & {"output", "context"}:
         prompt, longest = int(reading.get("prompt")), models.find(model_of(reading)).context
-        if longest is not None and prompt <= longest < prompt + _ANSWER:
+        if longest is not None and prompt <= longest < prompt + ANSWER:
             # A prompt as long as the model's context leaves no room for an answer beside it.
             said = (*reading.said, f"{prompt:,} tokens with the answer")
             reading = replace(reading.with_values({"prompt": None, "context": prompt}), said=said)
     if "model" in intent.slots and not reading.slots & {"gpus", "nodes", "tensor"}:
         reading = _with_one_gpu(reading)
     size, accelerator = reading.get("memory"), reading.get("accelerator")
-    if size is not None and accelerator is not None and _has_memory(accelerator, size):
+    sized = intent.name != "size-fit" and size is not None and accelerator is not None
+    if sized and _has_memory(accelerator, size):
         # A 24 GB RTX 4090: the accelerator's own memory says nothing more.
         reading = reading.with_values({"memory": None})
     if (
@@ -100,6 +102,8 @@ def with_sized_gpus(reading: Reading, intent: Intent | None) -> Reading:
         )
     kept = tuple(part for part in reading.mentions if part.slot != "memory")
     added = tuple(Mention("accelerator", name, f"{size:g} GB") for name in fitting)
+    if _LONE_CARD.search(reading.text) and not reading.slots & {"gpus", "nodes", "tensor"}:
+        added = (Mention("gpus", 1, "one"), *added)
     said = f"GPUs of {size:g} GB: {', '.join(fitting)}"
     return replace(reading, mentions=(*kept, *added), said=(*reading.said, said))
 

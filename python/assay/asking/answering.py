@@ -11,7 +11,7 @@ from assay.answers import Answer
 from assay.asking import variables
 from assay.asking.adapting import adapted, with_sized_gpus
 from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
-from assay.asking.comparing import alternatives, best_accelerator, compare, what_if
+from assay.asking.comparing import alternatives, as_asked, best_accelerator, compare, what_if
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, has_cue
 from assay.asking.names import near, title
@@ -31,6 +31,14 @@ _PER_GPU: Final = (
     "throughput", "ttft", "tpot", "latency", "capacity", "duration", "training-throughput", "mfu",
 )  # fmt: skip
 """Intents whose figures compare only on the same number of GPUs."""
+_OF_A_RUN: Final = (
+    "duration", "train-cost", "energy", "emissions", "water", "gpu-hours", "train-electricity",
+)  # fmt: skip
+"""Intents of a run whose ratio hardly depends on its tokens."""
+_COMPARED_TOKENS: Final = 1e12
+_CURRENCY: Final = re.compile(
+    r"\b(?:euros?|eur|pounds?|gbp|yen|jpy|yuan|cny|rmb|rupees?|inr|francs?|chf)\b"
+)
 _SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
 
 
@@ -81,8 +89,7 @@ class AskAnswer(Answer):
                 "violated": [], "problem": self.problem and self.problem.message,
             }  # fmt: skip
         result, command = outcome.result, outcome.result.command
-        value, unit = outcome.number
-        own = outcome.value is None
+        (value, unit), (lo, hi) = outcome.number, outcome.ends
         return {
             "target": result.target,
             "preset": command.preset,
@@ -91,8 +98,8 @@ class AskAnswer(Answer):
             "command": outcome.lines[0],
             "value": value,
             "unit": unit,
-            "lo": result.lo if own else None,
-            "hi": result.hi if own else None,
+            "lo": lo,
+            "hi": hi,
             "text": outcome.text,
             "verdict": outcome.verdict or None,
             "choice": outcome.choice or None,
@@ -147,8 +154,11 @@ def ask(question: str) -> AskAnswer:
         return _refused(
             reading, intent, [], InputError(reason, filled(command, reading, workload)), workload
         )
+    if (money := _CURRENCY.search(reading.rest)) is not None:
+        dollars = InputError(f'"{money[0]}": prices are in US dollars', "say it in dollars")
+        return _refused(reading, intent, [], dollars, workload)
     reading = adapted(reading, intent)
-    if intent.name in ("break-even", "payback"):
+    if intent.name in ("break-even", "payback", "buy-or-rent"):
         # Owning and renting are the two sides of it, not alternatives to ask for one by one.
         reading = reading.with_values({"finance": None})
     try:
@@ -192,14 +202,20 @@ def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) ->
         raise InputError("a change and a comparison at once", "ask them one by one")
     if changes:
         return what_if(reading, answer)
+    of_run = intent.workload == "training" and intent.name in _OF_A_RUN
+    if compares and of_run and not reading.slots & {"tokens", "days"}:
+        reading = reading.with_values({"tokens": _COMPARED_TOKENS})
+        outcome = _outcome(reading, intent, compares, changes)
+        return replace(outcome, assumed=("1T tokens for each", *outcome.assumed))
     if compares:
-        return compare(
+        outcome = compare(
             reading,
             answer,
             more_is_better=intent.more_is_better,
             same_gpus=intent.name in _PER_GPU,
             trains=intent.workload == "training" or intent.name == "mfu",
         )
+        return as_asked(reading, outcome)
     if asks_for_best(reading, intent):
         return best_accelerator(
             reading, answer, more_is_better=intent.more_is_better, of_cost=intent.name == "cost"

@@ -11,20 +11,27 @@ from typing import Any, Final
 from assay.asking.commands import SERVING, TRAINING, Resolve
 from assay.asking.names import spellings
 from assay.asking.reading import Mention, Reading
-from assay.catalog import entries, offers
+from assay.catalog import entries, models, offers
 from assay.catalog.entries import normalize_name
 from assay.errors import InputError
 from assay.plurals import count
 
 GPUS_OF_A_NODE: Final = 8
+ANSWER: Final = 256
+"""Output tokens of a request that a question does not say."""
+ASSUMED_REQUESTS: Final = 64
+"""Requests at once that the scenario has."""
 SHORT: Final = "1,024 tokens in, 128 out"
 """Lengths of requests that arrive at a rate, where a question does not say them."""
 FEWEST: Final = "the fewest that hold it"
 """What is said of the GPUs of a layout that was chosen by memory alone."""
+ONE_INSTANCE: Final = "one instance over all of them: "
 RENT: Final = "econ.rent.price"
 GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
 """Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
 _LAYOUTS_TRIED: Final = 12
+_TRAINED_SEQUENCE: Final = 8192
+"""Tokens of the sequences of the training scenario."""
 CONCURRENCIES: Final = "1,2,4,8,12,16,24,32,48,64,96,128,160,192,256"
 """Numbers of requests that are tried under a service level."""
 DEFAULTS: Final = {
@@ -158,8 +165,10 @@ def _is_another_name(mention: Mention) -> bool:
 
 def unsaid_lengths(reading: Reading) -> tuple[str, ...]:
     """The lengths of the serving scenario, where the question does not say them."""
-    if "context" in reading.slots or reading.slots >= {"prompt", "output"}:
+    if reading.slots >= {"prompt", "output"} or reading.slots >= {"context", "output"}:
         return ()
+    if (context := reading.get("context")) is not None:
+        return (f"{max(1, int(context) - ANSWER):,} tokens in, {ANSWER} out",)
     if "prompt" in reading.slots:
         return ("256 tokens out",)
     return ("1,024 tokens in",) if "output" in reading.slots else ("1,024 tokens in, 256 out",)
@@ -173,7 +182,9 @@ def unsaid_limits(reading: Reading) -> tuple[str, ...]:
 
 def unsaid_workload(reading: Reading) -> tuple[str, ...]:
     """Lengths and requests that the scenario has and the question does not say."""
-    requests = () if "concurrency" in reading.slots else ("64 concurrent requests",)
+    requests = (
+        () if "concurrency" in reading.slots else (f"{ASSUMED_REQUESTS} concurrent requests",)
+    )
     return (*unsaid_lengths(reading), *requests)
 
 
@@ -256,7 +267,7 @@ def serving_case(reading: Reading, *, fits: bool = True, lone: bool = False) -> 
         if "prompt" in reading.slots:
             raise InputError("a prompt and a context, which holds the prompt", "say one of them")
         output = reading.get("output")
-        answer = 1 if output is None and fits is False else int(output or 256)
+        answer = 1 if output is None and fits is False else int(output or ANSWER)
         prompt = max(1, int(context) - answer)
         assign += [f"serving.prompt={prompt} token", f"serving.output={answer} token"]
     if (load := reading.get("load")) is not None:
@@ -321,7 +332,8 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
     if layout == (1, 1):
         return case
     case = laid_out(case, layout)
-    return replace(case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, {FEWEST}"))
+    of = FEWEST if lone else f"{FEWEST} and its requests"
+    return replace(case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, {of}"))
 
 
 def _refuse_several(case: Case, gpus: int) -> None:
@@ -339,7 +351,7 @@ def _refuse_several(case: Case, gpus: int) -> None:
 def _one_instance(layout: tuple[int, int]) -> str:
     tensor, pipeline = layout
     stages = f" and {pipeline} pipeline stages" if pipeline > 1 else ""
-    return f"one instance over all of them: {count(tensor, 'tensor rank')}{stages}"
+    return f"{ONE_INSTANCE}{count(tensor, 'tensor rank')}{stages}"
 
 
 def layout_of(case: Case, gpus: int) -> tuple[int, int]:
@@ -431,6 +443,11 @@ def training_case(reading: Reading) -> Case:
             assign.append(_VALUES[slot].format(number(reading.get(slot))))
     if reading.get("load") is not None:
         assign.append(f"econ.utilisation={number(reading.get('load'))}")
+    sequence, longest = reading.get("context"), models.find(model_of(reading, "training")).context
+    if sequence is None and longest is not None and longest < _TRAINED_SEQUENCE:
+        sequence = longest
+    if sequence is not None:
+        assign.append(f"architecture.sequence={sequence} token")
     gpus = gpus_of(reading)
     if gpus is not None:
         nodes = max(128, math.ceil(gpus / GPUS_OF_A_NODE))

@@ -7,12 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from assay.asking.cases import common_provider, serving_case
+from assay.asking.cases import (
+    ASSUMED_REQUESTS,
+    GPUS_OF_A_NODE,
+    ONE_INSTANCE,
+    common_provider,
+    gpus_of,
+    serving_case,
+)
 from assay.asking.choosing import comparatives, wants_worst
+from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.spreading import spread
 from assay.asking.text import MASKS
 from assay.errors import AssayError, InputError
+from assay.plurals import count
 
 Answer = Callable[[Reading], Outcome]
 
@@ -57,7 +67,12 @@ _STATED: Final = 5
 """Of those, the ones that a question states a new value of: the others are what it is about."""
 _PRICED: Final = re.compile(r"cheaper|expensive|dearer|\bprices?\b|\bcosts?\b")
 _RENTED: Final = re.compile(r"^rent(?:al|s)?\b")
-_OPPOSED: Final = re.compile(r"\bvs\b|\bversus\b|\bor\b|\binstead\b|\bcompared?\b")
+_OPPOSED: Final = re.compile(r"\bvs\b|\bversus\b|\bor\b|\binstead\b|\bcompared?\b|\bthan\b")
+_IS_IT: Final = re.compile(
+    r"^\W*(?:is|are|will|would|does|do)\b(?!.*\bor\b).*?\b(?P<word>(?:more|less) [a-z]+"
+    r"|(?:fast|slow|cheap|quick|dear)er|better|worse|costlier)\b"
+)
+"""A question whether one alternative is so, not which of them."""
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
 _NO_ANSWER: Final = "no answer"
@@ -135,6 +150,11 @@ def compare(
         assumed += [f"rented at {provider}, on demand"] if provider else []
     if slots & {"provider", "offer"}:
         shared["finance"] = None
+    if same_gpus and not trains and not (slots | reading.slots) & {"concurrency", "rate"}:
+        requests = _held_by_all(reading, slots, every)
+        if requests is not None:
+            reading = reading.with_values({"concurrency": requests})
+            assumed.append(f"{count(requests, 'request')} at once")
     said = (slots | reading.slots) & {"gpus", "nodes", "tensor", "days"}
     if same_gpus and trains and not said:
         return _on_as_many(
@@ -145,10 +165,52 @@ def compare(
         if len(set(layouts)) > 1:
             shared["gpus"] = max(tensor * pipeline for tensor, pipeline in layouts)
             assumed.append(f"{shared['gpus']} GPUs for each")
+    gpus = gpus_of(reading)
+    if (
+        same_gpus
+        and gpus is not None
+        and 1 < gpus <= GPUS_OF_A_NODE
+        and not slots & {"accelerator", "gpus"}
+    ):
+        replicas = {spread(reading.with_values(values)).replicas for _, values in every}
+        if len(replicas) > 1 and "tensor" not in slots:
+            # In one layout: replicas would have other numbers of requests.
+            shared["tensor"] = gpus
+            assumed.append(f"{ONE_INSTANCE}{gpus} tensor ranks")
     outcome = _each(
         reading, [(name, {**shared, **values}) for name, values in every], answer, more_first
     )
     return replace(outcome, assumed=(*assumed, *outcome.assumed))
+
+
+def _held_by_all(
+    reading: Reading, slots: frozenset[str], every: Sequence[tuple[str, Mapping[str, Any]]]
+) -> int | None:
+    """Requests at once that every alternative holds, where those of the scenario are too many for one.
+
+    Of lengths one is asked about, and a lone request has no others beside it. None: as the scenario has.
+    """
+    if slots <= {"context", "prompt", "output"}:
+        return 1
+    if "gpus" in slots or reading.get("gpus", 1) != 1 or "nodes" in reading.slots:
+        return None
+    if not (slots | reading.slots) & {"gpus", "tensor"}:
+        return None
+    cases = [serving_case(reading.with_values(values)) for _, values in every]
+    held = min(requests_held(case) for case in cases)
+    return held if 1 <= held < ASSUMED_REQUESTS else None
+
+
+def as_asked(reading: Reading, outcome: Outcome) -> Outcome:
+    """The answer to "is A slower than B" begins with yes or no, and says the word again."""
+    match, subject = _IS_IT.search(reading.rest), alternatives(reading)[1][0][0]
+    if match is None or not outcome.choice or not outcome.ratio:
+        return outcome
+    differ = outcome.ratio >= _SAME
+    verdict = "yes" if outcome.choice == subject and differ else "no"
+    word = f"{outcome.choice} is {match['word']}, " if differ else ""
+    text = f"{verdict}: {word}{outcome.text.removeprefix(f'{outcome.choice}, ')}"
+    return replace(outcome, text=text, verdict=verdict)
 
 
 def _on_as_many(

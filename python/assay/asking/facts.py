@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import amount
 from assay.asking.cases import (
     RENT,
     Case,
@@ -168,7 +169,7 @@ def gpu_price(reading: Reading) -> Outcome:
     if gpus is None or gpus == 1:
         return outcome
     whole = gpus * (outcome.result.value or math.nan)
-    text = f"{whole:,.0f} USD: {gpus:,} x {outcome.result.text}"
+    text = f"{amount(whole, 'USD')}: {gpus:,} x {outcome.result.text}"
     assumed = ("bought, and without the nodes and the network that they need",)
     return replace(outcome, text=text, value=whole, unit="USD", assumed=assumed)
 
@@ -217,13 +218,13 @@ def rent(reading: Reading) -> Outcome:
         if days is not None or gpus != 1:
             raise InputError("GPU-hours, and GPUs or a time", "say one of them")
         whole = hours * (outcome.result.value or math.nan)
-        text = f"{whole:,.6g} USD: {hours:,.0f} GPU-hours of {outcome.result.text}"
+        text = f"{amount(whole, 'USD')}: {hours:,.0f} GPU-hours of {outcome.result.text}"
         return replace(outcome, text=text, value=whole, unit="USD", assumed=tuple(assumed))
     if gpus == 1 and days is None:
         return replace(outcome, assumed=tuple(assumed))
     hours = 24 * days if days is not None else 1
     whole = (outcome.result.value or math.nan) * gpus * hours
-    text = f"{whole:,.0f} USD: {gpus:,} x {hours:,.0f} h of {outcome.result.text}"
+    text = f"{amount(whole, 'USD')}: {gpus:,} x {hours:,.0f} h of {outcome.result.text}"
     return replace(outcome, text=text, value=whole, unit="USD", assumed=tuple(assumed))
 
 

@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 
 from assay.asking.cases import require_place
+from assay.asking.costs import for_tokens
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
-from assay.asking.serving import figure, for_tokens
+from assay.asking.serving import figure
 
 
 def efficiency(reading: Reading) -> Outcome:

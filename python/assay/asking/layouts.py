@@ -92,7 +92,7 @@ def _wider(case: Case, layout: tuple[int, int]) -> Case:
     """The case in another layout, which is not the smallest that holds the model."""
     if layout == case.layout:
         return case
-    said = tuple(line for line in case.assumed if not line.endswith(FEWEST))
+    said = tuple(line for line in case.assumed if FEWEST not in line)
     return replace(laid_out(case, layout), assumed=said)
 
 

@@ -12,8 +12,10 @@ from assay.asking.cases import (
     CONCURRENCIES,
     Case,
     accelerator_of,
+    fewest,
     gpus_of,
     is_held,
+    laid_out,
     memory,
     model_of,
     serving_case,
@@ -21,13 +23,13 @@ from assay.asking.cases import (
     unsaid_limits,
     widest,
 )
-from assay.asking.commands import Minimize
+from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import dividing_requests, fewest_for_requests, requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.asking.text import MASKS
 from assay.catalog import entries, models
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, InfeasibleError, InputError
 from assay.plurals import count
 
 _SINGLE: Final = (
@@ -36,6 +38,11 @@ _SINGLE: Final = (
 """Accelerators that "which GPU" is looked for among."""
 _LARGE: Final = ("b200_sxm", "mi300x", "h200_sxm", "h100_sxm")
 """GPUs that several of are taken where one is too small."""
+_LIMITS: Final = (
+    ("ttft_limit", 1.0, "serving.time_to_first_token"),
+    ("tpot_limit", 0.05, "serving.time_per_output_token"),
+)
+"""Slots of limits, what the scenario has in seconds, and what they limit."""
 _CAPACITY: Final = "gpu.memory.capacity"
 _A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"])
 
@@ -43,7 +50,7 @@ _A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"]
 def weights(reading: Reading) -> Outcome:
     """Bytes of the weights of one copy of the model."""
     case = serving_case(reading, fits=False)
-    result = case.resolve("serving.weight_memory", intervals=False).run()
+    result = _fact(case, "serving.weight_memory")
     split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
     return Outcome(f"weights: {result.text}{split}", result, assumed=_model_only(case))
 
@@ -73,6 +80,11 @@ def whole(reading: Reading) -> Outcome:
     )
 
 
+def _fact(case: Case, target: str) -> Result:
+    """A figure of the model, whatever the limits of the scenario's deployment."""
+    return replace(case.resolve(target, intervals=False).run(), violated=())
+
+
 def _model_only(case: Case) -> tuple[str, ...]:
     """Assumptions without the accelerator, where memory does not depend on it."""
     return tuple(line for line in case.assumed if not line.startswith("accelerator"))
@@ -87,10 +99,10 @@ def kv_cache(reading: Reading) -> Outcome:
     requests = reading.get("concurrency")
     if not reading.slots & {"context", "prompt", "output"}:
         case = serving_case(reading, fits=False)
-        result = case.resolve("serving.kv.bytes_per_token", intervals=False).run()
+        result = _fact(case, "serving.kv.bytes_per_token")
         return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
     case = serving_case(reading.with_values({"concurrency": None}), fits=False)
-    result = case.resolve("serving.kv.request_memory", intervals=False).run()
+    result = _fact(case, "serving.kv.request_memory")
     if requests is None or result.value is None:
         return Outcome(f"{result.meaning}: {result.text}", result, assumed=_model_only(case))
     whole = requests * result.value / 1e3
@@ -110,11 +122,7 @@ def fit(reading: Reading) -> Outcome:
     if (tensor := reading.get("tensor")) is not None and gpus_of(reading) is None:
         gpus = int(tensor)
     size = reading.get("memory")
-    if size is not None:
-        if "accelerator" in reading.slots:
-            raise InputError(f"an accelerator and {size:g} GB of memory", "say one of them")
-        case = case.given(gpu__memory__capacity=f"{size:g} GB/GPU")
-        case = replace(case, assumed=tuple(t for t in case.assumed if "accelerator" not in t))
+    case = _of_size(case, reading)
     if "tensor" not in reading.slots:
         case = widest(case, gpus)
     case = dividing_requests(case)
@@ -133,6 +141,8 @@ def fit(reading: Reading) -> Outcome:
             f"its weights take {share:.4g} GB of each GPU, a request of {_tokens_of(case):,.0f} "
             f"tokens {request:.3g} GB, in {sizes[_CAPACITY] / 1e9:.4g} GB of which the engine keeps some"
         )
+        if share + request <= sizes[_CAPACITY] / 1e9:
+            reason = f"tight: {reason}"
         if not splits:
             reason = f"{heads} query heads cannot be split over {count(case.layout[0], 'GPU')}"
         return Outcome(f"no: {model_of(reading)} does not fit on {machine}; {reason}", result,
@@ -151,6 +161,40 @@ def fit(reading: Reading) -> Outcome:
         f"{share:.4g} GB of each, and the KV cache holds {count(requests, 'request')} of {_tokens_of(case):,.0f} tokens"
     )
     return Outcome(text, result, assumed=case.assumed, verdict="yes")
+
+
+def _of_size(case: Case, reading: Reading) -> Case:
+    """The case on GPUs of the memory that the question says, instead of those of the scenario.
+
+    Cards are sold by their GiB, which their makers write as GB: 24 GB of an RTX 4090 are 24 GiB.
+    """
+    size = reading.get("memory")
+    if size is None:
+        return case
+    if "accelerator" in reading.slots:
+        raise InputError(f"an accelerator and {size:g} GB of memory", "say one of them")
+    kept = tuple(line for line in case.assumed if not line.startswith("accelerator"))
+    said = f"GPUs of {size:g} GB have {size:g} GiB"
+    return replace(case.given(gpu__memory__capacity=f"{size:g} GiB/GPU"), assumed=(*kept, said))
+
+
+def size_fit(reading: Reading) -> Outcome:
+    """Whether weights of a size fit on the GPUs, of whose memory an engine takes a share."""
+    size, gpus = float(reading.get("memory")), gpus_of(reading) or 1
+    case = serving_case(
+        reading.with_values({"memory": None, "gpus": None, "nodes": None}), fits=False
+    )
+    result = _fact(case, _CAPACITY)
+    share = case.value("serving.memory_share") or 1.0
+    room = share * gpus * (result.value or math.nan)
+    verdict = "yes" if size < room else "no"
+    machine = f"{gpus:,} x {accelerator_of(reading)}"
+    text = (
+        f"{verdict}: {size:g} GB of weights, and {room:,.4g} GB that an engine takes of {machine}: "
+        f"{abs(room - size):,.3g} GB {'are left for KV cache and activations' if size < room else 'too few'}"
+    )
+    return Outcome(text, result, assumed=(f"{share:.0%} of the memory", "the size is of the weights"),
+                   verdict=verdict)  # fmt: skip
 
 
 def _layout_text(layout: tuple[int, int], gpus: int) -> str:
@@ -177,12 +221,15 @@ def fewest_gpus(reading: Reading) -> Outcome:
     """The fewest GPUs that hold a model."""
     requests = reading.get("concurrency")
     reading = reading.with_values({"gpus": None, "nodes": None, "concurrency": None})
-    case, held = serving_case(reading, lone=True), 0
+    case, held = serving_case(reading, fits="memory" not in reading.slots, lone=True), 0
+    machine, size = accelerator_of(reading), reading.get("memory")
+    if size is not None:
+        case, machine = _of_size(case, reading), f"{size:g} GB"
+        case = laid_out(case, fewest(case, lone=True))
     if requests is not None:
         case, held = fewest_for_requests(case, requests, reading)
     result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
     each = case.layout[0] * case.layout[1]
-    machine = accelerator_of(reading)
     if requests is None:
         text = (
             f"{each} x {machine}: the fewest of 1, 2, 4, 8, 16, 32 and 64 that hold "
@@ -213,7 +260,10 @@ def users(reading: Reading) -> Outcome:
             "serving.batch", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
             case.includes, case.assign, case.variant, case.offer, maximize=True,
         )  # fmt: skip
-        result = command.run()
+        try:
+            result = command.run()
+        except InfeasibleError as error:
+            return _nobody_in_time(reading, case, error)
         text = (
             f"{result.value:,.0f} users at once within the limits, of those tried: {CONCURRENCIES}"
         )
@@ -223,10 +273,26 @@ def users(reading: Reading) -> Outcome:
     result = case.resolve("serving.kv.max_concurrency", intervals=False).run()
     if "serving.fits_memory" in dict(result.violated):
         return fit(reading)
-    held = requests_held(case)
+    held, result = requests_held(case), replace(result, violated=())
     text = f"the KV cache holds {held:,} requests of {_tokens_of(case):,.0f} tokens at once"
     assumed = (*unsaid_lengths(reading), "by memory, without a limit of latency", *case.assumed)
     return Outcome(text, result, assumed=assumed, value=held, unit="request")
+
+
+def _nobody_in_time(reading: Reading, case: Case, error: InfeasibleError) -> Outcome:
+    """That not even one request is within the limits, and by how much."""
+    unlimited = dict.fromkeys(("ttft_limit", "tpot_limit"))
+    alone = serving_case(reading.with_values({**unlimited, "concurrency": 1}))
+    for slot, usual, target in _LIMITS:
+        limit = 1e3 * reading.get(slot, usual)
+        result = alone.resolve(target, intervals=False).run()
+        if (result.value or 0.0) > limit:
+            text = (
+                f"none: one user alone has {result.meaning}: {result.text}, {limit:,.4g} ms at most"
+            )
+            assumed = (*unsaid_limits(reading), *unsaid_lengths(reading), *case.assumed)
+            return Outcome(text, replace(result, violated=()), (), assumed, value=0, unit="request")
+    raise error
 
 
 def _on_given_or_fewest(reading: Reading) -> Case:
@@ -246,10 +312,7 @@ def _in_time(reading: Reading) -> Outcome:
         return fitting
     case = serving_case(unlimited)
     verdict, texts, results = "yes", [], []
-    for slot, target in (
-        ("ttft_limit", "serving.time_to_first_token"),
-        ("tpot_limit", "serving.time_per_output_token"),
-    ):
+    for slot, _, target in _LIMITS:
         if slot not in reading.slots:
             continue
         result = case.resolve(target, "--constraints").run()
@@ -265,16 +328,29 @@ def _in_time(reading: Reading) -> Outcome:
 
 def smallest(reading: Reading) -> Outcome:
     """The GPU of the least memory that holds a model by itself, of those that are usual."""
-    ordered = sorted(_SINGLE, key=lambda name: entries.read("accelerators", name).given[_CAPACITY])
-    outcomes = {name: fit(reading.with_values({"accelerator": name})) for name in ordered}
-    fitting = [name for name in ordered if outcomes[name].verdict == "yes"]
-    rows = [(name, outcome.text) for name, outcome in outcomes.items()]
+    sizes = {name: entries.read("accelerators", name).given[_CAPACITY] / 1e9 for name in _SINGLE}
+    ordered = sorted(sizes, key=lambda name: sizes[name])
+    case = serving_case(reading.with_values(dict.fromkeys(("context", "concurrency"))), fits=False)
+    needed, share = (
+        value or math.nan for value in case.values("serving.weight_memory", "serving.memory_share")
+    )
+    rows, fitting = [], {}
+    for name in ordered:
+        is_near = needed / 1e9 < share * sizes[name]
+        outcome = fit(reading.with_values({"accelerator": name})) if is_near else None
+        if outcome is not None and outcome.verdict == "yes":
+            fitting[name] = outcome
+            rows.append((name, f"yes: {outcome.text.partition('; ')[2]}"))
+            continue
+        size = f"{sizes[name]:,.4g} GB of memory, of which the engine takes {share:.0%}"
+        rows.append((name, f"no: {needed / 1e9:,.4g} GB of weights, {size}"))
     if not fitting:
         return _fewest_of_each(reading)
-    first = outcomes[fitting[0]]
-    commands = tuple(outcome.result.command for outcome in outcomes.values())
-    return replace(first, text=f"{', '.join(fitting)}: the one of least memory first", rows=rows,
-                   verdict="", choice=fitting[0], commands=commands)  # fmt: skip
+    first = next(iter(fitting.values()))
+    commands = tuple(outcome.result.command for outcome in fitting.values())
+    text = f"{', '.join(fitting)}: the one of least memory first"
+    return replace(first, text=text, rows=rows, verdict="", choice=next(iter(fitting)),
+                   commands=commands, result=replace(first.result, violated=()))  # fmt: skip
 
 
 def _fewest_of_each(reading: Reading) -> Outcome:
@@ -294,11 +370,17 @@ def _fewest_of_each(reading: Reading) -> Outcome:
 
 def longest_context(reading: Reading) -> Outcome:
     """Tokens that the KV cache holds: the context of a lone request, if the model takes it."""
-    case = _on_given_or_fewest(reading)
+    requests = reading.get("concurrency")
+    case = _on_given_or_fewest(reading.with_values({"concurrency": None}))
     result = case.resolve("serving.kv.capacity", intervals=False).run()
     if "serving.fits_memory" in dict(result.violated):
         return fit(reading)
+    result = replace(result, violated=())
     context = models.find(model_of(reading)).context
     limit = f"; the model takes {context:,}" if context else ""
     text = f"the KV cache holds {result.value:,.0f} tokens{limit}"
-    return Outcome(text, result, assumed=case.assumed)
+    if requests is None:
+        return Outcome(text, result, assumed=case.assumed)
+    each = math.floor((result.value or 0.0) / requests)
+    text = f"{each:,} tokens for each of {count(requests, 'request')}: {text}"
+    return Outcome(text, result, assumed=case.assumed, value=each, unit="token")

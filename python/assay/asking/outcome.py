@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from assay.asking.amounts import interval
 from assay.asking.commands import Command, Result
 
 
@@ -23,6 +24,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     value: float | None = None
     unit: str = ""
+    scales: bool = False
+    """Whether `value` is the result's by a number, so that the interval is, too."""
     verdict: str = ""
     choice: str = ""
     ratio: float | None = None
@@ -42,3 +45,21 @@ class Outcome:
         if self.value is not None:
             return self.value, self.unit
         return self.result.value, self.result.unit
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Both ends of the interval of the number, in its unit; None where there is none."""
+        lo, hi, own = self.result.lo, self.result.hi, self.result.value
+        if self.value is None:
+            return lo, hi
+        if not self.scales or not own or lo is None or hi is None:
+            return None, None
+        return self.value / own * lo, self.value / own * hi
+
+    @property
+    def interval(self) -> str:
+        """The 90 % interval of the number in the unit that it is written in."""
+        value, unit = self.number
+        if value is None or self.verdict:
+            return ""
+        return interval(value, unit, *self.ends)

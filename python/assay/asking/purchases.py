@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import amount
 from assay.asking.cases import (
     RENT,
     Case,
@@ -44,7 +46,7 @@ def node_price(reading: Reading) -> Outcome:
     whole = nodes * (gpus * price.value + rest.value)
     of_nodes = f"{nodes} x (" if nodes > 1 else ""
     text = (
-        f"{whole:,.0f} USD: {of_nodes}{gpus} x {price.text}, and {rest.text} for the rest of the node"
+        f"{amount(whole, 'USD')}: {of_nodes}{gpus} x {price.text}, and {rest.text} for the rest of the node"
         f"{')' if nodes > 1 else ''}"
     )
     assumed = ("bought, without the network between nodes",)
@@ -70,7 +72,7 @@ def electricity_bill(reading: Reading) -> Outcome:
     period = f"for {days:g} days" if "days" in reading.slots else f"per {_PERIODS[days]}"
     hours = _HOURS_OF_A_DAY * days
     whole = (kilowatts or math.nan) * hours * (price.value or math.nan)
-    text = f"{whole:,.4g} USD {period}: {kilowatts:,.4g} kW at the meter for {hours:,.0f} h at {price.text}"
+    text = f"{amount(whole, 'USD')} {period}: {kilowatts:,.4g} kW at the meter for {hours:,.0f} h at {price.text}"
     # A price that the question gives is not used by the power.
     assumed = (
         *drawn.assumed,
@@ -82,6 +84,11 @@ def electricity_bill(reading: Reading) -> Outcome:
 
 def break_even(reading: Reading) -> Outcome:
     """The utilization at which an owned GPU costs as much as a rented one."""
+    if re.search(r"\btokens?\b", reading.rest):
+        raise InputError(
+            "a break-even of tokens: only the utilization at which owning pays is solved for",
+            "leave the tokens out",
+        )
     case, price, power_rate = _owned(reading)
     command = Solve(
         "econ.utilisation", f"econ.gpu.owned_rate={price - power_rate:.6g} USD/(h*GPU)", case.preset,
@@ -109,6 +116,31 @@ def payback(reading: Reading) -> Outcome:
     assumed = [line for line in case.assumed if not line.startswith("model")]
     assumed.append("the price of the GPU alone, without node, network, site and interest")
     return Outcome(text, result, assumed=tuple(assumed), value=days, unit="day")
+
+
+def buy_or_rent(reading: Reading) -> Outcome:
+    """What GPUs cost over some time, bought and rented."""
+    days, gpus = float(reading.get("days")), gpus_of(reading) or 1
+    one = reading.with_values({"gpus": None, "nodes": None, "days": None})
+    case, rent, power_rate = _owned(one)
+    result = case.resolve("econ.gpu.price", intervals=False).run()
+    hours = _HOURS_OF_A_DAY * days
+    bought = gpus * ((result.value or math.nan) + power_rate * hours)
+    rented = gpus * rent * hours
+    texts = {
+        "buy": f"{amount(bought, 'USD')}: {gpus:,} x ({result.text}, and {hours:,.0f} h of electricity at "
+        f"{power_rate:.3g} USD/h)",
+        "rent": f"{amount(rented, 'USD')}: {gpus:,} x {hours:,.0f} h at {rent:.4g} USD/h",
+    }
+    choice = "buy" if bought < rented else "rent"
+    ratio = max(bought, rented) / min(bought, rented)
+    assumed = [line for line in case.assumed if not line.startswith("model")]
+    assumed.append("used all of the time; bought without node, network, site and interest")
+    return Outcome(
+        f"{choice}, by {ratio:.3g} times: {texts[choice]}", result, assumed=tuple(assumed),
+        value=min(bought, rented), unit="USD", choice=choice, ratio=ratio,
+        rows=[(name, texts[name]) for name in (choice, *(set(texts) - {choice}))],
+    )  # fmt: skip
 
 
 def _owned(reading: Reading) -> tuple[Case, float, float]:

@@ -72,6 +72,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ("electricity_price", TARIFF + USD + PER + r"kwh", number),
     ("electricity_price", TARIFF + NUMBER + r"\s*(?:cents?|ct|c)" + PER + r"kwh", cents),
     ("electricity_price", TARIFF + USD + PER + r"mwh", thousandth),
+    ("electricity_price", TARIFF + r"(?<![\w.$])(?P<n>0?\.\d{1,3})\s*(?:/|per)\s*kwh", number),
+    # What a run takes, stated as such.
+    ("flop_count", r"(?<![\w.])(?P<n>\d+(?:\.\d+)?e\+?\d+)\s*flops?\b(?!/s| ?per)", number),
+    ("mfu_share", NUMBER + r"\s*%\s*(?:of )?mfu\b", share),
+    ("mfu_share", r"\bmfu" + IS + NUMBER + r"\s*%", share),
     (
         "rent",
         r"\b(?:rent|rental|hourly)(?: price| rate| cost)?s?"
@@ -337,6 +342,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("gpus", r"(?<=" + MASKS["accelerator"] + r")s?\s*x\s*(?P<n>\d+)\b", tokens),
     (
+        "gpus",
+        r"(?<![\w.])" + COUNTED + r"(?:\s*x\s*|\s+)(?=\d+\s?gi?b\s(?:vram )?(?:gpu|card)s?\b)",
+        tokens,
+    ),
+    (
         "nodes",
         r"(?<![\w.])"
         + COUNTED
@@ -403,6 +413,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         constant(True),
     ),
     ("format", r"(?<![\w.])" + BLOCK_FORMAT, block_format),
+    (
+        "format",
+        r"\b(?:not quantized|unquantized|(?:without|no) quantization|without quantizing)\b",
+        constant("bf16"),
+    ),
     (
         "format",
         r"(?<![\w.])" + FORMAT + r"\b(?:\s*(?:precision|quantized|quantization))?",

@@ -152,7 +152,9 @@ def _taken_as(mentions: tuple[Mention, ...]) -> Iterator[str]:
             r"employ|develop|engin|student|agent", part.words
         ):
             yield f'"{part.words}" all at once'
-        elif part.slot == "rent" and not re.search(r"\$|usd|dollar|buck", part.words):
+        elif part.slot in ("rent", "electricity_price") and not re.search(
+            r"\$|usd|dollar|buck|cent|ct\b|\dc\b", part.words
+        ):
             yield f'"{part.words}" is in USD'
         elif (
             isinstance(part.value, int | float)

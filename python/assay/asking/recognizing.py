@@ -118,7 +118,8 @@ def _by_words(reading: Reading, workload: str) -> Intent | None:
     if changes or "finance" in reading.slots or "offer" in reading.slots:
         return by_name("train-cost" if workload == "training" else "cost", workload)
     if alternatives(reading)[0]:
-        return by_name("training-throughput" if workload == "training" else "throughput", workload)
+        run = "duration" if "tokens" in slots else "training-throughput"
+        return by_name(run if workload == "training" else "throughput", workload)
     if workload == "training" and reading.slots >= {"tokens", "days"}:
         return by_name("gpus", workload)
     return None

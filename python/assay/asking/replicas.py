@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import amount
 from assay.asking.cases import (
     CONCURRENCIES,
     SHORT,
@@ -25,6 +26,7 @@ from assay.errors import AssayError, InputError
 from assay.plurals import count
 
 _HOW_MANY: Final = re.compile(r"(?:how many|number of) " + MASKS["accelerator"])
+_SECONDS_OF_A_DAY: Final = 86400.0
 _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
@@ -111,7 +113,7 @@ def rate_cost(reading: Reading) -> Outcome:
     days = reading.get("days", reading.get("per_time", 1 / 24))
     period = "hour" if days == 1 / 24 else f"{days:g} days"
     whole = gpus * 24 * days * (result.value or math.nan)
-    text = f"{whole:,.4g} USD per {period}: {outcome.text}; {result.text}"
+    text = f"{amount(whole, 'USD')} per {period}: {outcome.text}; {result.text}"
     owned = () if reading.slots & {"finance", "rent", "provider", "offer"} else ("owned GPUs",)
     commands = (outcome.result.command, result.command)
     return Outcome(text, result, commands, (*owned, *outcome.assumed), value=whole, unit="USD")
@@ -124,6 +126,13 @@ def serves_rate(reading: Reading) -> Outcome:
     verdict = "yes" if needed <= given else "no"
     text = f"{verdict}: it takes {outcome.text}; {count(given, 'GPU')} given"
     return replace(outcome, text=text, value=None, verdict=verdict)
+
+
+def token_rate_gpus(reading: Reading) -> Outcome:
+    """GPUs for a number of output tokens by the day."""
+    speed = float(reading.get("token_rate")) / _SECONDS_OF_A_DAY
+    outcome = speed_gpus(reading.with_values({"token_rate": None, "speed": speed}))
+    return replace(outcome, text=f"{outcome.text}; {amount(speed, 'token/s')} asked for")
 
 
 def speed_gpus(reading: Reading) -> Outcome:

@@ -1,60 +1,49 @@
-"""Answers about serving: latency, throughput, load, cost and energy of tokens."""
+"""Answers about serving: latency, load, capacity, and what limits a step."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import re
 from dataclasses import replace
 from typing import Any, Final
 
+from assay.asking.amounts import amount
 from assay.asking.cases import (
-    CONCURRENCIES,
+    ASSUMED_REQUESTS,
     SHORT,
     accelerator_of,
     assumptions,
     gpus_of,
-    is_held,
-    memory,
     model_of,
-    require_place,
     serving_case,
     unsaid_lengths,
     unsaid_limits,
     unsaid_workload,
 )
-from assay.asking.commands import Minimize, Result
+from assay.asking.commands import Result
 from assay.asking.layouts import requests_held
 from assay.asking.memory import fewest_gpus, fit
 from assay.asking.outcome import Outcome
 from assay.asking.predictions import Predict, PredictLoad
 from assay.asking.reading import Reading
 from assay.asking.replicas import most_within_limits
+from assay.asking.spreading import Spread, of_each, spread
 from assay.errors import AssayError, InputError
 from assay.plurals import count
 
-_OF_TOKENS: Final = re.compile(r"tokens?\b|\bserv|inference|requests?\b|\bmodel\b|\bllm\b")
-_SECONDS_OF: Final = {
+SECONDS_OF: Final = {
     "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2592000.0,
     "year": 31536000.0,
 }  # fmt: skip
-_IN_TIME: Final = re.compile(
-    r"\btokens? (?:per|an?|each|every|in an?|/) ?(minute|hour|day|week|month|year)\b"
-)
-_MOST: Final = re.compile(r"\b(?:max(?:imum|imal)?|peak|highest|most|saturat(?:ed|ion))\b")
-_MOST_OF_ONE: Final = 16
-"""GPUs beyond which a question is of several replicas."""
 _PERCENTILES: Final = ("p50", "p90", "p99")
-_OF_A_REQUEST: Final = re.compile(
-    r"\b(?:per|each|an?|every|one|single) (?:average |single |chat )?"
-    r"(?:request|query|prompt|answer|response|call|message|question)\b"
-)
-_SATURATED: Final = "256 requests at once: saturated"
-_PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
-_FULL: Final = "servers busy all of the time (100 % load)"
+_MOST_AT_ONCE: Final = 256
+SATURATED: Final = f"{_MOST_AT_ONCE} requests at once: saturated"
+PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
+FULL: Final = "servers busy all of the time (100 % load)"
 _BY_LOAD: Final = frozenset((
     "econ.cost.per_output_token", "econ.cost.per_input_token", "econ.cost.per_cached_token",
-    "econ.cost.per_request", "econ.energy.per_output_token", "carbon.per_output_token",
+    "econ.cost.per_request", "econ.cost.per_generated_token",
+    "econ.energy.per_output_token", "carbon.per_output_token",
     "carbon.water.per_output_token", "econ.serving.dc_power", "econ.serving.rate",
 ))  # fmt: skip
 """Figures that follow from how busy the servers are."""
@@ -91,18 +80,22 @@ def figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
     loaded: tuple[str, ...] = ("one request at a time",) if lone else ()
     if target in _BY_LOAD and "load" not in reading.slots:
         # As `assay predict` prices: the scenario's own load would double what a reader can check.
-        reading, loaded = reading.with_values({"load": 1.0}), (*loaded, _FULL)
-    gpus = gpus_of(reading)
-    if target in _PER_TOKEN and gpus is not None and gpus > _MOST_OF_ONE and gpus % 8 == 0:
-        # A token of many replicas is a token of one.
-        one = reading.with_values({"gpus": 8, "nodes": None})
-        if is_held(memory(serving_case(one))):
-            reading, loaded = one, (*loaded, f"{gpus // 8:,} replicas of 8 GPUs")
+        reading, loaded = reading.with_values({"load": 1.0}), (*loaded, FULL)
+    of_one = spread(reading) if target in _PER_TOKEN else Spread(reading)
+    # A token of several replicas is a token of one.
+    reading, loaded = of_one.reading, (*loaded, *of_one.said)
     case = serving_case(reading)
+    if "concurrency" not in reading.slots:
+        held = requests_held(case)
+        if 1 <= held < ASSUMED_REQUESTS:
+            reading = reading.with_values({"concurrency": held})
+            loaded = (*loaded, f"{count(held, 'request')} at once: as many as fit")
+            case = serving_case(reading)
     command = case.resolve(target, intervals=not reading.points_only)
     result = replace(command, explains=reading.explains).run()
     refuse_misfit(reading, result)
-    return _outcome(result, (*unsaid_workload(reading), *loaded, *case.assumed))
+    said = of_each(of_one, case.assumed)
+    return _outcome(result, (*unsaid_workload(reading), *loaded, *said))
 
 
 def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
@@ -114,63 +107,6 @@ def _outcome(result: Result, assumed: tuple[str, ...]) -> Outcome:
             f"{', '.join(result.missing[:4])}"
         )
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
-
-
-def _paid(reading: Reading) -> tuple[str, ...]:
-    """That the GPUs are owned, where the question does not say how they are paid for."""
-    said = reading.slots & {"finance", "rent", "provider", "offer"}
-    return () if said else ("owned GPUs",)
-
-
-def throughput(reading: Reading) -> Outcome:
-    """Output tokens per second, of the deployment or of each of its GPUs; or in a longer time."""
-    saturated: tuple[str, ...] = ()
-    if _MOST.search(reading.rest) and "concurrency" not in reading.slots:
-        reading, saturated = reading.with_values({"concurrency": 256}), (_SATURATED,)
-    gpus = gpus_of(reading)
-    if gpus is not None and gpus > _MOST_OF_ONE and "tensor" not in reading.slots:
-        return _of_replicas(reading, gpus, saturated)
-    outcome = figure(reading, "serving.throughput")
-    outcome = replace(outcome, assumed=(*saturated, *outcome.assumed))
-    speed = outcome.result.value or math.nan
-    if "per_gpu" in reading.slots:
-        tensor, pipeline = serving_case(reading).layout
-        each = speed / (tensor * pipeline)
-        of_all = f"{outcome.result.text} of {count(tensor * pipeline, 'GPU')}"
-        text = f"{each:,.4g} token/s per GPU: {of_all}"
-        return replace(outcome, text=text, value=each, unit="token/s")
-    if (match := _IN_TIME.search(reading.rest)) is None:
-        return outcome
-    whole = speed * _SECONDS_OF[match[1]]
-    text = f"{float(f'{whole:.4g}'):,.0f} tokens per {match[1]}: {outcome.result.text}"
-    return replace(outcome, text=text, value=whole, unit="token")
-
-
-def _of_replicas(reading: Reading, gpus: int, saturated: tuple[str, ...]) -> Outcome:
-    """The throughput of more GPUs than one instance takes: of replicas that share the requests."""
-    for each in (size for size in (8, 4, 2, 1, 16, 32) if gpus % size == 0):
-        replicas = gpus // each
-        given: dict[str, Any] = {"gpus": each, "nodes": None, "per_gpu": None}
-        if not saturated and (requests := reading.get("concurrency")) is not None:
-            given["concurrency"] = max(1, round(requests / replicas))
-        try:
-            outcome = figure(reading.with_values(given), "serving.throughput")
-        except InputError:
-            continue
-        whole = replicas * (outcome.result.value or math.nan)
-        value, of = (whole / gpus, " per GPU") if "per_gpu" in reading.slots else (whole, "")
-        shown = f"{float(f'{value:.4g}'):,.10g} token/s{of}"
-        machine = f"{count(replicas, 'replica')} of {count(each, 'GPU')}"
-        text = f"{shown}: {machine}, each with {outcome.result.text}"
-        said = (
-            (*saturated, "the requests are those of each replica")
-            if "concurrency" not in given
-            else ()
-        )
-        return replace(
-            outcome, text=text, value=value, unit="token/s", assumed=(*said, *outcome.assumed)
-        )
-    raise InputError(f"{gpus:,} GPUs: no replica of 1, 2, 4, 8, 16 or 32 of them runs it")
 
 
 def tpot(reading: Reading) -> Outcome:
@@ -196,131 +132,6 @@ def ttft(reading: Reading) -> Outcome:
 def end_to_end(reading: Reading) -> Outcome:
     """Latency of a whole request: of a lone one, unless the question says how many there are."""
     return figure(reading, "serving.end_to_end_time", concurrency=1)
-
-
-def cost(reading: Reading) -> Outcome:
-    """Cost of an output token, of an input token, or of one that the prefix cache holds."""
-    require_place(reading, "tariffs")
-    if (rate := reading.get("token_rate")) is not None:
-        if "tokens" in reading.slots:
-            raise InputError("tokens, and tokens by the day", "say one of them")
-        said = next(part.words for part in reading.mentions if part.slot == "token_rate")
-        own = next((days for days, name in _PERIODS.items() if said.endswith(name)), 1.0)
-        days = reading.get("days", reading.get("per_time", own))
-        given = {"token_rate": None, "days": None, "per_time": days, "tokens": rate * days}
-        reading = reading.with_values(given)
-    words = reading.words()
-    if {"input", "output"} <= set(words):
-        raise InputError("this is more than one question", "ask for input and output tokens apart")
-    of_tokens = reading.slots & {"model", "tokens", "per_tokens"} or _OF_TOKENS.search(reading.rest)
-    if not of_tokens and reading.slots & {"place", "node", "site"}:
-        raise InputError("the cost of what?", 'name a model: "... of Llama 3.1 8B"')
-    timed = "hour" in words or "hourly" in words or reading.slots & {"per_time", "days"}
-    if timed and "tokens" not in reading.slots:
-        return _deployment(reading)
-    kind = next((kind for kind in ("cached", "input") if kind in words), "output")
-    if reading.slots & {"tpot_limit", "ttft_limit"} and "concurrency" not in reading.slots:
-        outcome = _cheapest_within_slo(reading)
-    else:
-        outcome = figure(reading, f"econ.cost.per_{kind}_token")
-    outcome = replace(outcome, assumed=(*_paid(reading), *outcome.assumed))
-    if "days" in reading.slots:
-        raise InputError("tokens and a time of serving", "say one of them")
-    if reading.slots & {"tokens", "per_tokens"}:
-        return for_tokens(reading, outcome, 1.0, "USD", kind)
-    if "dollar" in reading.words():
-        per_dollar = 1 / (outcome.result.value or math.nan)
-        return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
-    return outcome
-
-
-def _deployment(reading: Reading) -> Outcome:
-    """Cost of the deployment by the hour, or for a longer time."""
-    if "model" not in reading.slots:
-        raise InputError("a deployment of which model?", 'name one: "... of Llama 3.1 8B"')
-    outcome = figure(reading, "econ.serving.rate")
-    if reading.slots >= {"days", "per_time"}:
-        raise InputError("a time and a cost by the month or the year", "say one of them")
-    days = reading.get("days", reading.get("per_time", 1 / 24))
-    whole = days * (outcome.result.value or math.nan)
-    period, unit = f"for {days:g} days", "USD"
-    if "days" not in reading.slots:
-        period = f"per {_PERIODS[days]}"
-        unit = f"USD/{_PERIODS[days]}" if days <= 1 else "USD"
-    text = f"{whole:,.6g} USD {period}: {outcome.text}"
-    return replace(outcome, text=text, value=whole, unit=unit.replace("hour", "h"),
-                   assumed=(*_paid(reading), *outcome.assumed))  # fmt: skip
-
-
-def for_tokens(
-    reading: Reading, outcome: Outcome, scale: float, unit: str, kind: str = "output"
-) -> Outcome:
-    """The figure of as many tokens as the question says, from that of one; `scale` gives the unit."""
-    tokens = reading.get("tokens", reading.get("per_tokens"))
-    if "requests" in reading.slots or _OF_A_REQUEST.search(reading.rest):
-        if tokens is not None:
-            raise InputError("tokens and requests", "say one of them")
-        return _for_requests(reading, outcome, scale, unit)
-    if tokens is None:
-        return outcome
-    whole = tokens * scale * (outcome.result.value or math.nan)
-    period = ""
-    if (days := reading.get("per_time")) is not None:
-        period = f" per {_PERIODS[days]}" if days in _PERIODS else f" in {days:g} days"
-    text = f"{whole:,.4g} {unit}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
-    if "tokens" not in reading.slots:
-        # By a thousand or a million tokens: another way to say the same figure.
-        return replace(outcome, text=text)
-    return replace(outcome, text=text, value=whole, unit=unit)
-
-
-def _for_requests(reading: Reading, outcome: Outcome, scale: float, unit: str) -> Outcome:
-    """The figure of requests, from that of an output token: it counts their prompts, too."""
-    requests = float(reading.get("requests", 1))
-    tokens = (
-        serving_case(reading.with_values({"requests": None})).value("serving.output") or math.nan
-    )
-    whole = requests * tokens * scale * (outcome.result.value or math.nan)
-    text = (
-        f"{whole:,.4g} {unit}: {count(round(requests), 'request')} of {tokens:,.0f} output tokens at "
-        f"{outcome.result.text}"
-    )
-    return replace(outcome, text=text, value=whole, unit=unit)
-
-
-def _cheapest_within_slo(reading: Reading) -> Outcome:
-    loaded = () if "load" in reading.slots else (_FULL,)
-    if loaded:
-        reading = reading.with_values({"load": 1.0})
-    case = serving_case(reading, fits=False)
-    over = [f"serving.concurrency={CONCURRENCIES} request"]
-    if gpus_of(reading) is None:
-        over.append("serving.tensor=1,2,4,8")
-    command = Minimize(
-        "econ.cost.per_output_token", tuple(over), case.preset, case.includes,
-        case.assign, case.variant, case.offer,
-    )  # fmt: skip
-    result = command.run()
-    assumed = (
-        *unsaid_limits(reading),
-        *unsaid_lengths(reading),
-        "the cheapest layout and number of requests within the limits",
-        *loaded,
-        *case.assumed,
-    )
-    return Outcome(
-        f"{result.meaning}: {result.text}", result, assumed=assumed, notes=tuple(result.notes)
-    )
-
-
-def request_cost(reading: Reading) -> Outcome:
-    """Cost of a request, or of as many as the question says."""
-    outcome = figure(reading, "econ.cost.per_request")
-    if (requests := reading.get("requests")) is None:
-        return outcome
-    whole = requests * (outcome.result.value or math.nan)
-    text = f"{whole:,.4g} USD: {requests:,} requests at {outcome.result.text}"
-    return replace(outcome, text=text, value=whole, unit="USD")
 
 
 def load(reading: Reading, figure: str = "") -> Outcome:
@@ -378,27 +189,33 @@ def _load_options(reading: Reading) -> tuple[tuple[str, Any], ...]:
 
 
 def capacity(reading: Reading) -> Outcome:
-    """The rate of requests that an instance completes: saturated, or within a service level."""
-    if reading.slots & {"ttft_limit", "tpot_limit"}:
-        case = serving_case(reading)
+    """The rate of requests that the GPUs complete: saturated, or within a service level."""
+    limited = reading.slots & {"ttft_limit", "tpot_limit"}
+    busy = reading if limited else reading.with_values({"concurrency": _MOST_AT_ONCE})
+    of_one = spread(busy, shares=False)
+    case = serving_case(of_one.reading)
+    if limited:
         result = most_within_limits(reading, case)
         lengths = () if reading.slots & {"prompt", "output", "context"} else (SHORT,)
-        return Outcome(
-            f"{result.meaning}: {result.text}",
-            result,
-            assumed=(*unsaid_limits(reading), *lengths, *case.assumed),
-        )
-    case = serving_case(reading.with_values({"concurrency": 256}))
-    result = case.resolve("serving.request_rate").run()
-    refuse_misfit(reading, result)
-    assumed = (*unsaid_lengths(reading), _SATURATED, *case.assumed)
+        assumed = (*unsaid_limits(reading), *lengths)
+    else:
+        result = case.resolve("serving.request_rate").run()
+        refuse_misfit(reading, result)
+        assumed = (*unsaid_lengths(reading), SATURATED)
+    assumed = (*assumed, *of_one.said, *of_each(of_one, case.assumed))
     outcome = Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
+    whole = of_one.replicas * (result.value or math.nan)
+    if of_one.replicas > 1:
+        text = (
+            f"{amount(whole, result.unit)}: {of_one.replicas:,} replicas, each with {result.text}"
+        )
+        outcome = replace(outcome, text=text, value=whole, unit=result.unit, scales=True)
     period = next((name for name in ("minute", "hour") if name in reading.words()), "")
-    if not period and "per_time" not in reading.slots:
+    if limited or not (period or "per_time" in reading.slots):
         return outcome
-    seconds = _SECONDS_OF[period] if period else 86400 * reading.get("per_time")
-    each = period or _PERIODS[reading.get("per_time")]
-    text = f"{seconds * (result.value or math.nan):,.0f} requests per {each}: {result.text}"
+    seconds = SECONDS_OF[period] if period else 86400 * reading.get("per_time")
+    each = period or PERIODS[reading.get("per_time")]
+    text = f"{seconds * whole:,.0f} requests per {each}: {outcome.text}"
     return replace(outcome, text=text)
 
 

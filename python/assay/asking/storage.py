@@ -9,12 +9,11 @@ from typing import Final
 from assay.asking.cases import Case, assumptions, gpus_of, serving_case, training_case
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.run_memory import RANK
 from assay.errors import InputError
 
 _MANY: Final = 1024
 """GPUs of a job that a question about checkpoints does not say."""
-_RANK: Final = 16
-"""Rank of adapters, as `assay estimate --method lora` takes it."""
 _TRAINED_ON: Final = ((4096, "llama-3.1-405b"), (512, "llama-3.1-70b"), (0, "llama-3.1-8b"))
 """GPUs from which a job trains a model, where a question does not name one."""
 _GIB: Final = 2**30 / 1e9
@@ -86,15 +85,15 @@ def all_states(reading: Reading) -> Outcome:
 def _states(reading: Reading, target: str, gpus: int | None) -> Outcome:
     case = training_case(reading.with_values({"gpus": gpus or 1, "nodes": None}))
     if reading.get("tuning") == "lora":
-        case = case.given(parallelism__adapter_rank=_RANK)
+        case = case.given(parallelism__adapter_rank=RANK)
     # Limits of memory do not matter here: the question is how much there is to hold.
-    result = case.resolve(target, intervals=False).run()
+    result = replace(case.resolve(target, intervals=False).run(), violated=())
     assumed = [
         line for line in assumptions(reading, "training") if not line.startswith("accelerator")
     ]
     assumed.append("Adam with a copy of the weights in 32 bits")
     if reading.get("tuning") == "lora":
-        assumed.append(f"LoRA of rank {_RANK}")
+        assumed.append(f"LoRA of rank {RANK}")
     if gpus is None:
         whole = (result.value or math.nan) * _GIB
         text = f"{result.meaning}: {whole:,.4g} GB, of the whole model"

@@ -30,6 +30,43 @@ _HOURS_OF: Final = re.compile(
     r"(?<![a-z\d.])(\d{1,12}(?:\.\d{1,3})? ?(?:k|m|million|thousand)?) ([a-z]{1,3}\d{2,4}[a-z]{0,2})[ -]hours?\b"
 )
 """Hours of a GPU by its name: GPU-hours."""
+_TENS: Final = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
+    "ninety": 90,
+}  # fmt: skip
+_ONES: Final = {
+    "a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10,
+}  # fmt: skip
+_HUNDREDS: Final = re.compile(
+    rf"\b(?:(?P<ones>{'|'.join(_ONES)}) (?P<size>hundred|thousand)|(?P<tens>{'|'.join(_TENS)}))\b"
+    rf"|\b(?P<sum>{'|'.join(list(_ONES)[1:])})(?= (?:dollars?|bucks|usd|cents?)\b)"
+)
+"""Numbers in words that are no count by themselves."""
+_REWRITTEN: Final = (
+    # Words beside a GPU that say nothing of it.
+    (r"(?<=\d )(x )?(?:gaming|consumer|used|geforce|identical|spare) (?=[a-z]{0,4} ?\d)", r"\1"),
+    # What is said once for both alternatives.
+    (
+        r"\b(\d{1,6}) instead of (\d{1,6}) (?:x )?([a-z]{1,5}[ _-]?\d{1,4}[a-z]{0,4})\b",
+        r"\1 \3 instead of \2 \3",
+    ),
+    (
+        r"\b(tp|tensor[ -]parallel(?:ism)?) ?=?(\d{1,2}) (or|vs|versus) (\d{1,2})\b",
+        r"\1 \2 \3 \1 \4",
+    ),
+    (
+        r"\b(?:(?:doubl|increas|rais|chang|mov)(?:e|ing) |go(?:ing)? )?(?:the )?"
+        r"(batch(?: size)?|context|concurrency) from (\d{1,6}k?) to (\d{1,6}k?)\b",
+        r"\1 \2 vs \1 \3",
+    ),
+    # Servers run all of the time, unless a load is said.
+    (r"\b24/7\b", "all of the time"),
+    # Whether it does not fit is whether it fits: the answer says which.
+    (r"^(does|do|will|would)nt\b", r"\1"),
+    (r"^((?:does|do|will|would)\b.{1,80}?) not (?=fit\b)", r"\1 "),
+)
+_REWRITES: Final = tuple((re.compile(old), new) for old, new in _REWRITTEN)
 _VALUE: Final = re.compile(
     r"\bprice[ /-](?:to[ -])?performance\b|\bperf(?:ormance)? per (?:dollar|buck)\b|\bbang for (?:the|your|my) buck\b"
 )
@@ -85,8 +122,18 @@ def normalized(question: str) -> str:
     text = _WHO.sub("which provider ", _WHILE.sub("while ", _OF_EIGHT.sub(r"\2 \1", text)))
     text = _VALUE.sub("cost per token", re.sub(r"(?<![a-z\d])t/s\b", "tokens/s", text))
     text = re.sub(r"(?<![\d.,])1 token\b", "one token", text)
-    text = _HOURS_OF.sub(r"\1 gpu hours of \2", text)
+    text = _HUNDREDS.sub(_in_digits, _HOURS_OF.sub(r"\1 gpu hours of \2", text))
+    for old_words, new_words in _REWRITES:
+        text = old_words.sub(new_words, text)
     return _PARAMETERS.sub(r"\1b", text)
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    if match["tens"]:
+        return str(_TENS[match["tens"]])
+    if match["sum"]:
+        return str(_ONES[match["sum"]])
+    return str(_ONES[match["ones"]] * (100 if match["size"] == "hundred" else 1000))
 
 
 def tokens(text: str) -> list[tuple[str, int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -22,8 +23,9 @@ from assay.asking.cases import (
 from assay.asking.commands import SERVING, Estimate
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.run_memory import leanest, misfit
 from assay.asking.storage import all_states
-from assay.catalog import entries
+from assay.catalog import entries, models
 from assay.errors import InfeasibleError, InputError
 from assay.plurals import count
 
@@ -40,6 +42,8 @@ _SHORT_SEQUENCE: Final = 2048
 """Tokens of a sequence that is tried where a run does not fit: as models were fine-tuned before 8k."""
 _SOME: Final = 64
 """GPUs of a run whose figure is wanted for each of them."""
+_OF_GPUS: Final = re.compile(r"\bgpu (?:failures?|faults?|crash(?:es)?|errors?)\b")
+_DAYS_OF_A_YEAR: Final = 365.0
 _SUFFIXES: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -67,6 +71,26 @@ def tokens_text(tokens: float) -> str:
 def _estimate(
     reading: Reading, target: str, needs: str = "", *, counts_tokens: bool = True
 ) -> Outcome:
+    """A figure of a training run, of shorter sequences where it does not fit at their usual length."""
+    try:
+        return _run(reading, target, needs, counts_tokens)
+    except InfeasibleError as error:
+        if gpus_of(reading) is None or "memory" not in error.message:
+            raise
+        if "context" in reading.slots:
+            raise misfit(reading, error) from None
+    longest = models.find(model_of(reading, "training")).context or _SHORT_SEQUENCE
+    sequence = min(_SHORT_SEQUENCE, longest)
+    shorter = reading.with_values({"context": sequence})
+    try:
+        outcome = _run(shorter, target, needs, counts_tokens)
+    except InfeasibleError as error:
+        raise misfit(shorter, error) from None
+    said = f"sequences of {sequence:,} tokens: longer ones do not fit"
+    return replace(outcome, assumed=(*outcome.assumed, said))
+
+
+def _run(reading: Reading, target: str, needs: str, counts_tokens: bool) -> Outcome:
     """A figure of a training run."""
     assumed = list(assumptions(reading, "training"))
     place, tokens = reading.get("place", PLACE), reading.get("tokens")
@@ -174,10 +198,8 @@ def fits(reading: Reading) -> Outcome:
         reading = reading.with_values({"gpus": 1})
     assumed = (*assumptions(reading, "training"), count(gpus_of(reading) or 1, "GPU"))
     try:
-        outcome = _of_any_sequence(reading)
+        outcome = memory(reading)
     except InfeasibleError as error:
-        if "memory" not in error.message and "fit" not in error.message:
-            raise
         if "context" not in reading.slots:
             reading = reading.with_values({"context": _SHORT_SEQUENCE})
             assumed += (f"sequences of {_SHORT_SEQUENCE:,} tokens, as of longer ones",)
@@ -186,26 +208,16 @@ def fits(reading: Reading) -> Outcome:
         options["assign"] = (f"architecture.sequence={reading.get('context')} token",)
         given = tuple((name, value) for name, value in options.items() if value is not None)
         command = Estimate("parallelism.memory.total", *names, tokens_text(TOKENS), PLACE, given)
-        case = Case(SERVING, (f"accelerators/{names[1]}",))
-        result = case.resolve("gpu.memory.capacity", intervals=False).run()
-        text = f"no: {error.message}"
-        return Outcome(text, result, commands=(command,), assumed=assumed, verdict="no")
+        result = leanest(reading).resolve("parallelism.memory.total", intervals=False).run()
+        return Outcome(f"no: {error.message}", result, (command,), assumed, verdict="no")
     lengths = [line for line in outcome.assumed if line.startswith("sequences")]
     return replace(
-        outcome, text=f"yes: {outcome.text}", assumed=(*assumed, *lengths), verdict="yes"
+        outcome,
+        text=f"yes: {outcome.text}",
+        assumed=(*assumed, *lengths[-1:]),
+        verdict="yes",
+        notes=(),
     )
-
-
-def _of_any_sequence(reading: Reading) -> Outcome:
-    """Memory of a run, of shorter sequences where it does not fit at the length that is usual."""
-    try:
-        return memory(reading)
-    except InfeasibleError:
-        if "context" in reading.slots:
-            raise
-    outcome = memory(reading.with_values({"context": _SHORT_SEQUENCE}))
-    said = f"sequences of {_SHORT_SEQUENCE:,} tokens: longer ones do not fit"
-    return replace(outcome, assumed=(*outcome.assumed, said))
 
 
 def fewest(reading: Reading) -> Outcome:
@@ -304,6 +316,8 @@ def _figure(reading: Reading, target: str, **values: str) -> Outcome:
     result = case.resolve(target, intervals=False).run()
     if result.value is None:
         raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    # That the scenario's own GPUs may not hold the model is nothing that was asked for.
+    result = replace(result, violated=())
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
 
 
@@ -330,8 +344,25 @@ def power(reading: Reading) -> Outcome:
     return replace(outcome, text=text, value=whole, unit="kW", assumed=assumed)
 
 
+def _gpu_failures(reading: Reading) -> Outcome:
+    """Failures of GPUs alone, a part of all interruptions, in some days."""
+    days = reading.get("days", reading.get("per_time"))
+    if days is None or "tokens" in reading.slots:
+        raise InputError("failures of GPUs in which time?", 'say so: "... per week"')
+    gpus = gpus_of(reading) or 1
+    lone = dict.fromkeys(("days", "per_time", "gpus", "nodes"))
+    case = training_case(reading.with_values(lone))
+    result = case.resolve("cluster.failures.gpu_rate", intervals=False).run()
+    number = gpus * days / _DAYS_OF_A_YEAR * (result.value or math.nan)
+    text = f"{number:,.3g} failures of {count(gpus, 'GPU')} in {days:g} days: {result.text}"
+    said = ("failures of GPUs alone: nodes and network interrupt a job, too",)
+    return Outcome(text, result, assumed=said, value=number, unit="1")
+
+
 def failures(reading: Reading) -> Outcome:
     """Mean time between interruptions, or how many there are in some days or in a run."""
+    if _OF_GPUS.search(reading.rest):
+        return _gpu_failures(reading)
     if "tokens" in reading.slots:
         return _estimate(reading, "cluster.run.interruptions")
     reading_of_job = reading.with_values({"days": None, "per_time": None})

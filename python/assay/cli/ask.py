@@ -42,12 +42,10 @@ def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
         yield ""
         yield from facts(list(outcome.rows), canvas)
     violated = [] if outcome.verdict else [meaning for _, meaning in outcome.result.violated]
-    lo, hi = outcome.result.lo, outcome.result.hi
-    own = outcome.value is None and not outcome.verdict and lo is not None and hi is not None
     yield ""
     yield from facts(
         [
-            ("90 %", f"{lo:.3g} to {hi:.3g} {outcome.result.unit}" if own else ""),
+            ("90 %", outcome.interval),
             ("assumed", "; ".join(outcome.assumed)),
             ("does not hold", "; ".join(violated)),
         ],

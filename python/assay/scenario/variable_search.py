@@ -81,12 +81,12 @@ class Features(NamedTuple):
 
 WEIGHTS: Final = Features(
     coverage=8.79,
-    precision=5.87,
-    name=4.95,
+    precision=5.88,
+    name=4.96,
     kind=1.43,
     target=1.39,
     training=-1.85,
-    device=3.32,
+    device=3.31,
     depth=-0.56,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""

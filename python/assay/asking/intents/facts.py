@@ -26,6 +26,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
         ),
     ),
     intent(
+        name="buy-or-rent",
+        cue=(r"\ue007+ (?:or|vs|versus|instead of) (?:to )?\ue007+",),
+        answer=purchases.buy_or_rent,
+        slots="accelerator gpus nodes days finance rent provider offer place electricity_price pue gpu_price",
+        nearest=RESOLVE.format("econ.gpu.price"),
+        needs="accelerator finance days",
+        lacks="model tokens rate requests concurrency factor budget",
+        words="should better cheaper best use",
+    ),
+    intent(
         name="break-even",
         cue=(
             r"break[ -]?even",

@@ -16,6 +16,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
         + ESTIMATE,
     ),
     intent(
+        name="qlora",
+        cue=(r"\bqlora\b",),
+        answer=None,
+        slots="",
+        nearest="no equation of QLoRA, whose frozen weights have 4 bits; LoRA of weights of 16 bits: "
+        + ESTIMATE,
+    ),
+    intent(
         name="preemption",
         cue=(r"pre[ -]?empt(?:ion|ions|ed|s)?\b", r"evict(?:ion|ed|s)?\b"),
         answer=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import serving
+from assay.asking import costs, serving
 from assay.asking.intents.intent import LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
@@ -118,7 +118,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:cost|price)s?\b.*\b(?:request|query|call|answer|conversation|message)\b",
             r"\b(?:request|query|call)\b.*\b(?:cost|price)",
         ),
-        answer=serving.request_cost,
+        answer=costs.request_cost,
         slots=f"{SERVED} {MONEY} requests",
         nearest=RESOLVE.format("econ.cost.per_request"),
         lacks="rate factor",

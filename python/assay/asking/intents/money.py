@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts, replicas, serving
+from assay.asking import costs, facts, replicas, serving, throughput
 from assay.asking.intents.intent import COST, LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
@@ -66,13 +66,25 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"best (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
-        answer=serving.cost,
+        answer=costs.cost,
         slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days token_rate",
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
-            "output input cached pay dollar cloud buy should effective hour hourly generate process way worth self "
+            "output input cached pay dollar cloud buy should effective hour hourly generate generating process "
+            "way worth self "
             "configuration config"
         ),
+    ),
+    intent(
+        name="generation-time",
+        workload="serving",
+        cue=(r"how long", r"time to (?:generate|produce)", r"how many (?:hours|days)"),
+        answer=throughput.generation_time,
+        slots=f"{SERVED} tokens",
+        nearest=RESOLVE.format("serving.throughput"),
+        needs="model tokens",
+        lacks="rate",
+        words="generate generating produce output long hours days",
     ),
     intent(
         name="throughput",
@@ -92,14 +104,15 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"output rate",
             r"generation rate",
             r"tokens? (?:per|an?|each|every|in an?|/) ?(?:minute|hour|day|week|month|year)\b",
+            r"how many tokens can\b",
         ),
-        answer=serving.throughput,
-        slots=f"{SERVED} per_gpu",
+        answer=throughput.throughput,
+        slots=f"{SERVED} per_gpu days",
         nearest=RESOLVE.format("serving.throughput"),
         lacks="rate speed",
         words=(
             "output second s tok higher highest best better fast user see max maximum maximal peak most "
-            "sec saturated saturation minute hour day week month year generation generates"
+            "sec saturated saturation minute hour day week month year generation generates generate slower happens"
         ),
         more_is_better=True,
     ),

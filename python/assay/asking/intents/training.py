@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import storage, training
+from assay.asking import scaling, storage, training
 from assay.asking.intents.intent import (
     COST,
     COUNTING,
@@ -30,6 +30,32 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="optimizer adam adamw states state moments memory vram gb big large",
     ),
     intent(
+        name="optimal-tokens",
+        cue=(r"chinchilla", r"compute[ -]optimal", r"optimal (?:number of |amount of )?tokens"),
+        answer=scaling.optimal_tokens,
+        slots="model",
+        nearest=ESTIMATE,
+        needs="model",
+        lacks="tokens accelerator gpus",
+        words="chinchilla compute optimal optimum optimally training trained should",
+    ),
+    intent(
+        name="compute-time",
+        cue=(
+            r"how long",
+            r"how many (?:hours|days|weeks|months)",
+            r"\btime\b",
+            r"\bhours\b",
+            r"\bdays\b",
+        ),
+        answer=scaling.compute_time,
+        slots="accelerator gpus nodes flop_count mfu_share",
+        nearest=ESTIMATE,
+        needs="accelerator flop_count mfu_share",
+        lacks="model tokens",
+        words="long hours days weeks compute",
+    ),
+    intent(
         name="in-time",
         workload="training",
         cue=(r"\b(?:can|could|will|would|is|are|does|do)\b", r"enough", r"possible"),
@@ -47,7 +73,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots=f"{RUN} tuning",
         nearest=ESTIMATE,
         needs="model accelerator",
-        lacks="tokens days",
+        lacks="tokens days rent",
         words="fit fits possible",
     ),
     intent(
@@ -120,7 +146,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="emissions",
         workload="training",
-        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
+        cue=(
+            r"carbon",
+            r"co2e?\b",
+            r"emissions?",
+            r"footprint",
+            r"greenhouse",
+            r"(?:green|clean|dirti)er\b",
+        ),
         answer=training.emissions,
         slots=RUN,
         nearest=ESTIMATE,

@@ -1,0 +1,49 @@
+"""Answers about a run by its size: tokens that suit a model, and the time of so many operations."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from assay.asking.cases import accelerator_of, gpus_of, training_case
+from assay.asking.commands import Solve
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.asking.training import tokens_text
+from assay.plurals import count
+
+_LAW: Final = "scaling_laws/besiroglu_2024"
+_SECONDS_OF_A_DAY: Final = 86400.0
+
+
+def optimal_tokens(reading: Reading) -> Outcome:
+    """Tokens of a run for whose compute a model has the best size."""
+    case = training_case(reading).with_entries(_LAW)
+    size = case.value("architecture.parameters") or math.nan
+    command = Solve(
+        "training.total_tokens", f"scaling.optimum.size={size:.10g}", case.preset, case.includes, case.assign,
+    )  # fmt: skip
+    result = command.run()
+    tokens = result.value or math.nan
+    text = (
+        f"{tokens_text(float(f'{tokens:.3g}'))} tokens, {tokens / size:.3g} for each of {size:.4g} weights: "
+        "those of the least loss for their compute"
+    )
+    names = [line for line in case.assumed if not line.startswith("accelerator")]
+    assumed = (*names, "the law of Hoffmann et al. 2022 as Besiroglu et al. 2024 fit it")
+    return Outcome(text, result, assumed=assumed)
+
+
+def compute_time(reading: Reading) -> Outcome:
+    """How long GPUs take for so many operations at a share of their peak."""
+    operations, share = float(reading.get("flop_count")), float(reading.get("mfu_share"))
+    gpus = gpus_of(reading) or 1
+    kept = reading.with_values(dict.fromkeys(("flop_count", "mfu_share", "gpus", "nodes")))
+    result = training_case(kept).resolve("gpu.peak_flops", intervals=False).run()
+    rate = gpus * share * 1e12 * (result.value or math.nan)
+    days = operations / rate / _SECONDS_OF_A_DAY
+    text = (
+        f"{days:,.4g} days: {operations:.3g} FLOP on {count(gpus, 'GPU')} of "
+        f"{accelerator_of(reading, 'training')} at {share:.0%} of {result.text}"
+    )
+    return Outcome(text, result, assumed=("dense, in 16 bits",), value=days, unit="day")
