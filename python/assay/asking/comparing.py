@@ -90,9 +90,19 @@ def alternatives(reading: Reading) -> tuple[frozenset[str], list[tuple[str, dict
     counts = [part.value for part in reading.mentions if part.slot == "gpus"]
     names = [part.value for part in reading.mentions if part.slot == "accelerator"]
     if len(names) > 1 and len(counts) == len(names) and len(set(counts)) > 1:
-        pairs = zip(counts, names, strict=True)
-        every = [(f"{gpus} x {name}", {"gpus": gpus, "accelerator": name}) for gpus, name in pairs]
-        return frozenset(("gpus", "accelerator")), every
+        every = [
+            (f"{gpus} x {name}", {"gpus": gpus, "accelerator": name})
+            for gpus, name in zip(counts, names, strict=True)
+        ]
+        rents = [part.value for part in reading.mentions if part.slot == "rent"]
+        if len(rents) != len(names):
+            return frozenset(("gpus", "accelerator")), every
+        by_rent = zip(every, rents, strict=True)
+        every = [
+            (f"{name} at {rent:g} USD/h each", {**values, "rent": rent})
+            for (name, values), rent in by_rent
+        ]
+        return frozenset(("gpus", "accelerator", "rent")), every
     if (paid := _rents_of(reading, names)) is not None:
         return paid
     slot = next((slot for slot in COMPARED if len(reading.values(slot)) > 1), "")

@@ -10,6 +10,7 @@ from typing import Final
 from assay.asking.amounts import amount
 from assay.asking.cases import (
     CONCURRENCIES,
+    Case,
     accelerator_of,
     gpus_of,
     require_place,
@@ -17,7 +18,7 @@ from assay.asking.cases import (
     unsaid_lengths,
     unsaid_limits,
 )
-from assay.asking.commands import Minimize
+from assay.asking.commands import SERVING, Minimize
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
@@ -67,6 +68,27 @@ def cost(reading: Reading) -> Outcome:
         per_dollar = 1 / (outcome.result.value or math.nan)
         return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
     return outcome
+
+
+def at_speed(reading: Reading) -> Outcome:
+    """Cost of tokens at a rent and a speed that the question states."""
+    gpus, speed, rent = (
+        gpus_of(reading) or 1,
+        float(reading.get("speed")),
+        float(reading.get("rent")),
+    )
+    case = Case(SERVING, (f"accelerators/{accelerator_of(reading)}", "finance/rented"))
+    case = case.given(econ__rent__price=f"{rent:.10g} USD/(h*GPU)")
+    result = case.resolve("econ.rent.price", intervals=False).run()
+    each = gpus * rent / 3600 / speed
+    tokens = float(reading.get("tokens", reading.get("per_tokens", 1e6)))
+    text = (
+        f"{amount(tokens * each, 'USD')} for {tokens:,.0f} tokens: {count(gpus, 'GPU')} at {result.text}, "
+        f"{speed:,.6g} tokens/s"
+    )
+    value, unit = (tokens * each, "USD") if "tokens" in reading.slots else (each, "USD/token")
+    said = ("the speed of the question, all of the time",)
+    return Outcome(text, result, assumed=said, value=value, unit=unit)
 
 
 def _other_tokens(reading: Reading, kind: str) -> tuple[str, ...]:
@@ -167,7 +189,7 @@ def for_tokens(
     text = f"{amount(whole, unit)}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
     if "tokens" not in reading.slots:
         # By a thousand or a million tokens: another way to say the same figure.
-        return replace(outcome, text=text)
+        return replace(outcome, text=text, written=(tokens * scale, unit))
     return replace(outcome, text=text, value=whole, unit=unit, scales=True)
 
 

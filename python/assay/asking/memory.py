@@ -52,7 +52,8 @@ def weights(reading: Reading) -> Outcome:
     case = serving_case(reading, fits=False)
     result = _fact(case, "serving.weight_memory")
     split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
-    return Outcome(f"weights: {result.text}{split}", result, assumed=_model_only(case))
+    size = result.text if split else result.text.removesuffix("/GPU")
+    return Outcome(f"weights: {size}{split}", result, assumed=_model_only(case))
 
 
 def whole(reading: Reading) -> Outcome:
@@ -228,7 +229,7 @@ def fewest_gpus(reading: Reading) -> Outcome:
         case = laid_out(case, fewest(case, lone=True))
     if requests is not None:
         case, held = fewest_for_requests(case, requests, reading)
-    result = case.resolve("serving.kv.max_concurrency", "--constraints", intervals=False).run()
+    result = _fact(case, "serving.kv.max_concurrency")
     each = case.layout[0] * case.layout[1]
     if requests is None:
         text = (
@@ -252,6 +253,8 @@ def users(reading: Reading) -> Outcome:
     Where the question says how many there are: whether they are served.
     """
     limited = reading.slots & {"tpot_limit", "ttft_limit"}
+    if limited and "memory" in reading.slots:
+        raise InputError("limits of latency on GPUs of a size", "name the GPU")
     if "concurrency" in reading.slots:
         return _in_time(reading) if limited else fit(reading)
     if limited:
@@ -297,6 +300,8 @@ def _nobody_in_time(reading: Reading, case: Case, error: InfeasibleError) -> Out
 
 def _on_given_or_fewest(reading: Reading) -> Case:
     """The case on the question's GPUs; on one, or on the fewest that hold the model."""
+    if "memory" in reading.slots:
+        return _of_size(serving_case(reading.with_values({"memory": None}), fits=False), reading)
     if gpus_of(reading) is not None or "tensor" in reading.slots:
         return serving_case(reading)
     if _A_SINGLE.search(reading.rest):

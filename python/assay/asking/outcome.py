@@ -26,6 +26,8 @@ class Outcome:
     unit: str = ""
     scales: bool = False
     """Whether `value` is the result's by a number, so that the interval is, too."""
+    written: tuple[float, str] | None = None
+    """What the text has the result by, and in which unit, where that is not the result's own."""
     verdict: str = ""
     choice: str = ""
     ratio: float | None = None
@@ -62,4 +64,8 @@ class Outcome:
         value, unit = self.number
         if value is None or self.verdict:
             return ""
-        return interval(value, unit, *self.ends)
+        lo, hi = self.ends
+        if self.written is not None and lo is not None and hi is not None:
+            times, unit = self.written
+            return interval(times * value, unit, times * lo, times * hi)
+        return interval(value, unit, lo, hi)

@@ -378,7 +378,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ("concurrency", r"\b(?:a single|one single|a lone|single) request\b", constant(1)),
     (
         "requests",
-        r"(?<![\w.])(?:at |with )?(?P<n>\d+)\s*(?P<m>k|thousand|million)?\s*(?:requests?|queries)\b"
+        r"(?<![\w.])(?:at |with )?(?P<n>\d+)\s*(?P<m>k|m|thousand|million)?\s*(?:requests?|queries)\b"
         + NOT_A_RATE,
         tokens,
     ),

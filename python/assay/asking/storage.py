@@ -62,7 +62,7 @@ def _resolved(case: Case, target: str) -> Outcome:
 def loading(reading: Reading) -> Outcome:
     """How long it takes to read the weights of a model at a bandwidth."""
     case = serving_case(reading.with_values({"bandwidth": None}), fits=False)
-    result = case.resolve("serving.weight_memory", intervals=False).run()
+    result = replace(case.resolve("serving.weight_memory", intervals=False).run(), violated=())
     rate = float(reading.get("bandwidth")) / 1e9
     seconds = (result.value or math.nan) / rate
     text = f"{seconds:,.4g} s: {result.value:,.4g} GB of weights at {rate:g} GB/s"

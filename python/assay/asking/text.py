@@ -48,8 +48,8 @@ _REWRITTEN: Final = (
     (r"(?<=\d )(x )?(?:gaming|consumer|used|geforce|identical|spare) (?=[a-z]{0,4} ?\d)", r"\1"),
     # What is said once for both alternatives.
     (
-        r"\b(\d{1,6}) instead of (\d{1,6}) (?:x )?([a-z]{1,5}[ _-]?\d{1,4}[a-z]{0,4})\b",
-        r"\1 \3 instead of \2 \3",
+        r"\b(\d{1,6}) (instead of|over|vs|versus|or) (\d{1,6}) (?:x )?([a-z]{1,5}[ _-]?\d{1,4}[a-z]{0,4})\b",
+        r"\1 \4 \2 \3 \4",
     ),
     (
         r"\b(tp|tensor[ -]parallel(?:ism)?) ?=?(\d{1,2}) (or|vs|versus) (\d{1,2})\b",

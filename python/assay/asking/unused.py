@@ -15,7 +15,7 @@ from assay.asking.units import asked_unit
 
 _WORKLOAD_WORDS: Final = word_set(
     """train trains trained training pretrain pretrained pretraining pre serving inference finetune
-    finetuning tune tuning fine run epoch"""
+    finetuning tune tuning fine run epoch scratch"""
 )
 _CHANGE_WORDS: Final = word_set(
     """what if happens happen effect impact change changes changed goes go rises falls drops
@@ -25,7 +25,7 @@ _CHANGE_WORDS: Final = word_set(
 _COMPARING_WORDS: Final = word_set(
     """which better best faster cheaper cheapest fastest compare compared between choose pick
     prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country state region place
-    or instead card one expensive worse"""
+    or instead card one expensive worse speedup speed"""
 )
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
 _NODE_WORDS: Final = word_set("node nodes server servers machine machines box boxes")

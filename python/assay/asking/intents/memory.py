@@ -37,7 +37,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:max(?:imum|imal)?|longest|largest|what|how (?:long|much|large) (?:a )?) ?context",
         ),
         answer=memory.longest_context,
-        slots=f"{MACHINE} concurrency",
+        slots=f"{MACHINE} concurrency memory",
         nearest=RESOLVE.format("serving.kv.capacity"),
         needs="model",
         words=(
@@ -114,7 +114,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"largest batch",
         ),
         answer=memory.users,
-        slots=f"{SERVED} ttft_limit tpot_limit",
+        slots=f"{SERVED} ttft_limit tpot_limit memory",
         nearest=RESOLVE.format("serving.kv.max_concurrency"),
         lacks="rate",
         words=(
@@ -232,7 +232,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             "llama3_8b_h200_serving{entries}"
         ),
         needs="model",
-        lacks="rate tokens",
+        lacks="rate tokens tpot_limit ttft_limit",
         words="big fits load work works able hold holds vram gb run memory",
     ),
 )

@@ -57,6 +57,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="hours hour cost costs price",
     ),
     intent(
+        name="cost-at-speed",
+        workload="serving",
+        cue=COST,
+        answer=costs.at_speed,
+        slots="model accelerator gpus nodes speed rent tokens per_tokens",
+        nearest=RESOLVE.format("econ.rent.price"),
+        needs="speed rent",
+        lacks="rate factor concurrency days per_time",
+        words="output does do costs cost price generates produces",
+    ),
+    intent(
         name="cost",
         workload="serving",
         cue=(
