@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from assay.asking.intents import architecture, energy, facts, gaps, latency, memory, money, training
+from assay.asking.intents import (
+    architecture,
+    energy,
+    facts,
+    gaps,
+    latency,
+    memory,
+    money,
+    physics,
+    training,
+)
 from assay.asking.intents.intent import Intent
 from assay.asking.reading import Reading
 
 INTENTS: Final = (
-    *gaps.INTENTS, *architecture.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS, *latency.INTENTS,
-    *energy.INTENTS, *money.INTENTS,
+    *gaps.INTENTS, *physics.INTENTS, *architecture.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS,
+    *latency.INTENTS, *energy.INTENTS, *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
 

@@ -1,0 +1,121 @@
+"""Answers from below the pins of a GPU: processes, droplets, wafers, yield, refresh, leakage, reticles."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from assay.asking.cases import Case
+from assay.asking.commands import SERVING, TRAINING
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.errors import InputError
+
+_NODE: Final = re.compile(r"\b(?:n ?)?([23457])(?: ?nm|e|p)?\b")
+_PROCESSES: Final = {"2": "n2", "3": "n3e", "4": "n4", "5": "n5", "7": "n7"}
+"""Entries of the catalog by the length in a process's name."""
+_SCANNER: Final = ("processes/n5", "scanners/nxe_3600d")
+_HEADLINES: Final = (
+    (r"\bsteps?\b|\bfast|\bspeed|\bslow|\btime\b", "training.step_time"),
+    (r"\bcarbon|\bemission|\bco2\b", "carbon.per_token"),
+    (r"\benergy\b", "econ.energy.per_token"),
+    (r"\bpower\b|\bwatts?\b", "gpu.power"),
+    (r"\bdies?\b|\barea\b", "manufacturing.die.area"),
+)
+"""What a shrink is asked for, by words; else the cost of a token."""
+
+
+def _of(case: Case, target: str) -> Outcome:
+    result = case.resolve(target, intervals=False).run()
+    if result.value is None:
+        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+
+
+def _case(reading: Reading, *entries: str, of: str = "", assumed: tuple[str, ...] = ()) -> Case:
+    """A training run on the accelerator of the question, else on H100s, which `of` says."""
+    accelerator = reading.get("accelerator")
+    if accelerator is None:
+        return Case(TRAINING, entries, assumed=(*((of,) if of else ()), *assumed))
+    return Case(TRAINING, (f"accelerators/{accelerator}", *entries), assumed=assumed)
+
+
+def _process(reading: Reading) -> str | None:
+    match = _NODE.search(reading.rest)
+    return None if match is None else f"processes/{_PROCESSES[match.group(1)]}"
+
+
+def shrink(reading: Reading) -> Outcome:
+    """What another process does to an H100 and what it computes."""
+    process = _process(reading)
+    if process is None:
+        raise InputError("which process?", "2, 3, 4, 5 or 7 nm: assay catalog list processes")
+    asked = (target for cue, target in _HEADLINES if re.search(cue, reading.rest))
+    target = next(asked, "econ.cost.per_token")
+    assumed = ("a training run of Llama 3 8B", "as many transistors, switched as often")
+    before, after = (
+        _of(_case(reading, *entries, of="on H100s", assumed=assumed), target)
+        for entries in ((), (process,))
+    )
+    old, new = before.result.value, after.result.value
+    assert old is not None
+    assert new is not None
+    change = new / old - 1
+    words = f"{abs(change):.1%} {'more' if change > 0 else 'less'} than in its own process"
+    return Outcome(
+        f"{after.text}, {words}", after.result, (before.result.command, after.result.command),
+        after.assumed, ratio=new / old,
+    )  # fmt: skip
+
+
+def droplets(reading: Reading) -> Outcome:
+    """Droplets of tin that print a GPU, or one of the tokens that it trains on."""
+    of_token = re.search(r"\btokens?\b", reading.rest)
+    target = "lithography.token.droplets" if of_token else "lithography.gpu.droplets"
+    return _of(_case(reading, *_SCANNER, of="an H100", assumed=("wafers of N5",)), target)
+
+
+def wafer(reading: Reading) -> Outcome:
+    """The price of a wafer, or the good dies on one."""
+    process = _process(reading)
+    dies = re.search(r"\b(?:dies|chips|gpus)\b", reading.rest)
+    target = "manufacturing.wafer.good_dies" if dies else "manufacturing.wafer.price"
+    of = "dies of an H100" if dies or process is None else ""
+    return _of(_case(reading, *(() if process is None else (process,)), of=of), target)
+
+
+def die_yield(reading: Reading) -> Outcome:
+    """The share of dies that work."""
+    return _of(_case(reading, of="dies of an H100"), "manufacturing.die.yield")
+
+
+def reticle(reading: Reading) -> Outcome:
+    """The largest field of a scanner, or the share of it that a die takes."""
+    share = re.search(r"\b(?:share|fraction|much|full|fills?)\b", reading.rest)
+    target = "manufacturing.die.reticle_share" if share else "manufacturing.reticle.area"
+    return _of(_case(reading, of="a die of an H100" if share else ""), target)
+
+
+def refresh(_: Reading) -> Outcome:
+    """The share of time in which what is asked of memory is being refreshed."""
+    case = Case(SERVING, ("memories/hbm3e",), assumed=("HBM3E, bank by bank",))
+    return _of(case, "dram.refresh.share")
+
+
+def leakage(reading: Reading) -> Outcome:
+    """The leakage of a die at its temperature under load."""
+    case = _case(reading, of="an H100", assumed=("a training run of Llama 3 8B",))
+    return _of(case, "gpu.power.leakage")
+
+
+def coolant(reading: Reading) -> Outcome:
+    """The temperature of the coolant at a GPU."""
+    return _of(_case(reading, of="an air-cooled H100"), "gpu.coolant_temperature")
+
+
+def density(reading: Reading) -> Outcome:
+    """The densest logic of a process."""
+    process = _process(reading)
+    if process is None:
+        raise InputError("of which process?", "2, 3, 4, 5 or 7 nm: assay catalog list processes")
+    return _of(Case(TRAINING, (process,)), "manufacturing.process.density")
