@@ -5,6 +5,7 @@ from scipy.stats import binom
 
 from assay.validate.groups import BARS, SERVING, TRAINING, binomial_band, score_groups
 from assay.validate.score import Row
+from assay.validate.serving.deployments import LOADED
 
 
 def row(case: str, source: str, observed: float, **more: object) -> Row:
@@ -21,7 +22,8 @@ def test_band_is_the_binomial_one(count: int) -> None:
 
 
 def test_every_group_has_a_bar() -> None:
-    assert {*TRAINING.values(), *SERVING.values()} == BARS.keys()
+    loaded = {group for _, _, group in LOADED.values()}
+    assert {*TRAINING.values(), *SERVING.values(), *loaded} == BARS.keys()
 
 
 def test_left_out_predictions_count_where_there_are_such() -> None:

@@ -94,6 +94,13 @@ def given(
     return find(engine, client, release).values
 
 
+def sort_time(engine: str, release: Sequence[int]) -> float:
+    """Seconds a logit that a release takes to order it for top-p sampling; 0 where it does not."""
+    entry = _data()["samplers"].get(engine)
+    sorts = entry is not None and release and tuple(release) < tuple(entry["before"])
+    return float(entry["value"]) if sorts else 0.0
+
+
 def kernels(engine: str) -> dict[str, Any]:
     """Constants of an engine's own kernels by kind, for engines whose kernels were measured."""
     if engine not in _data()["engines"]:

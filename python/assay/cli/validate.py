@@ -1,6 +1,7 @@
 """`assay validate`: predictions compared with published figures."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _TERMS = 3
+_REASONS = 20
+"""Reasons for missing predictions that a summary lists."""
 
 
 def worst_lines(misses: "Sequence[Miss]", canvas: Canvas) -> Iterator[Line]:
@@ -210,6 +213,17 @@ def _score_lines(scores: "Sequence[Score]", canvas: Canvas) -> Iterator[Line]:
     gaps = sum(score.cases - score.covered for score in scores if score.is_suite)
     if gaps:
         yield f"{count(gaps, 'case')} not predicted; the reason of each is with --limit 0 or in --json"
+        yield from _gap_lines(scores, canvas)
+
+
+def _gap_lines(scores: "Sequence[Score]", canvas: Canvas) -> Iterator[Line]:
+    """The reasons why figures have no prediction, the most frequent first."""
+    rows = (row for score in scores if score.is_suite for row in score.rows)
+    reasons = Counter(row.gap for row in rows if row.predicted is None)
+    for reason, figures in reasons.most_common(_REASONS):
+        yield from wrapped(f"{count(figures, 'figure')}: {reason}", canvas, "  ", styles.FAINT)
+    if len(reasons) > _REASONS:
+        yield f"  {len(reasons) - _REASONS} further reasons"
 
 
 def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line]:

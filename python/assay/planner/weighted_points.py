@@ -60,7 +60,7 @@ def condensed(points: Points, most: int) -> Points:
     values, shares = values[order], shares[order]
     middles = np.cumsum(shares) - shares / 2
     places = np.minimum((middles * (most / shares.sum())).astype(int), most - 1)
-    sums = np.bincount(places, shares, most)
+    sums: Array = np.bincount(places, shares, most).astype(np.float64)
     taken = sums > 0
     return np.bincount(places, shares * values, most)[taken] / sums[taken], sums[taken]
 

@@ -10,8 +10,11 @@ from typing import Any
 from assay import catalog
 from assay.errors import InputError
 from assay.files import read_json
+from assay.validate.figure_records import cases_data, is_records
 
-KINDS = {"kernels": "hardware", "training": "training", "inference": "inference"}
+KINDS = {
+    "kernels": "hardware", "training": "training", "inference": "inference", "figures": "figure",
+}  # fmt: skip
 """Kinds of cases: the name for `--suite`, and the `kind` in the files."""
 
 PUBLISHED = ("published.json", "published_2.json")
@@ -31,6 +34,8 @@ class Case:
     source: dict[str, Any] = field(default_factory=dict)
     notes: str = ""
     tier: str = "B"
+    units: dict[str, str] = field(default_factory=dict)
+    """Units of observed figures whose names do not say them."""
 
     @property
     def suite(self) -> str:
@@ -59,6 +64,8 @@ def _file(path: Path) -> list[Case]:
             f"cases file {path.name}: expected a list of cases, got {type(data).__name__}",
             "each case is an object with id, kind, inputs, observed, source and tier",
         )
+    if is_records(data):
+        data = cases_data(path.name, data)
     return [_case(path.name, position, item) for position, item in enumerate(data)]
 
 
@@ -80,7 +87,7 @@ def _case(file: str, position: int, item: Any) -> Case:
     return Case(
         id=item["id"], kind=item["kind"], inputs=item["inputs"], observed=item["observed"],
         source=source if isinstance(source, dict) else {"title": str(source or "")},
-        notes=str(item.get("notes") or ""), tier=tier,
+        notes=str(item.get("notes") or ""), tier=tier, units=item.get("units") or {},
     )  # fmt: skip
 
 

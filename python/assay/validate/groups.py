@@ -31,6 +31,8 @@ SERVING = {
 BARS = {
     "training dense": 0.07, "training MoE": 0.15, "training FSDP, long": 0.12,
     "throughput": 0.12, "TPOT": 0.12, "TTFT": 0.30,
+    "throughput, loaded": 0.10, "TPOT, loaded": 0.12, "TTFT, loaded": 0.25, "ITL": 0.12,
+    "ITL p99": 0.25, "energy per token": 0.15, "GPU power": 0.08, "memory": 0.03,
 }  # fmt: skip
 """The largest median error with one source left out, by group."""
 

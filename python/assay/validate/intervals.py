@@ -23,7 +23,7 @@ from assay.model.uncertainty.sampling import Sampler
 from assay.model.uncertainty.sources import UncertainCone, UncertaintyQuery, find_cone, find_sources
 from assay.scenario.includes import Include, include_calibrated
 from assay.stack import registry
-from assay.validate.points import compile_known
+from assay.validate.points import Variants, compile_known
 
 COUNT = 256
 """Points a case: the ends of an interval are known to about 3 % of its width."""
@@ -71,7 +71,9 @@ def _between(
     return {pair: value for pair, value in correlations.items() if names.keys() >= set(pair)}
 
 
-def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Floats:
+def samples(
+    cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT, variants: Variants = ()
+) -> Floats:
     """Outputs at sampled points, of shape (outputs, cases, points).
 
     A case's certain inputs are single numbers, so that what follows from those alone is computed
@@ -82,22 +84,26 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
     for position, case in enumerate(cases):
         groups.setdefault(tuple(sorted(case.values)), []).append(position)
     for names, positions in groups.items():
-        cone = compile_known(names, tuple(outputs))
+        cone = compile_known(names, tuple(outputs), variants)
         if cone.function is None:
             continue
         rows = [list(outputs).index(name) for name in cone.outputs]
-        for position, values in _sampled(cone.function, cases, positions, count):
+        for position, values in _sampled(cone.function, cases, positions, count, variants):
             drawn[rows, position] = values
     return drawn
 
 
 def _sampled(
-    function: Compiled, cases: Sequence[Inputs], positions: Sequence[int], count: int
+    function: Compiled,
+    cases: Sequence[Inputs],
+    positions: Sequence[int],
+    count: int,
+    variants: Variants,
 ) -> Iterator[tuple[int, Floats]]:
     """Outputs of the cases at some positions, which give the inputs of a function."""
     names, outputs = function.inputs, function.outputs
     place_of = {name: place for place, name in enumerate(names)}
-    drawn = {place: _drawn(cases[place], names, outputs, count) for place in positions}
+    drawn = {place: _drawn(cases[place], names, outputs, count, variants) for place in positions}
 
     def evaluate(position: int) -> tuple[int, Floats]:
         columns: list[Any] = [cases[position].values[name] for name in names]
@@ -114,16 +120,16 @@ def _sampled(
 
 
 def _drawn(
-    case: Inputs, names: Sequence[str], outputs: Sequence[str], count: int
+    case: Inputs, names: Sequence[str], outputs: Sequence[str], count: int, variants: Variants
 ) -> tuple[tuple[str, ...], Floats]:
     """The uncertain inputs of a case, and their sampled points, one row each."""
     key = (
         tuple(outputs), tuple(names), tuple(case.distributions.items()),
-        tuple(case.correlations.items()), count,
+        tuple(case.correlations.items()), count, variants,
     )  # fmt: skip
     if key not in _DRAWN:
-        query = UncertaintyQuery(registry(), tuple(outputs), case, {})
-        same = tuple(outputs), tuple(names)
+        query = UncertaintyQuery(registry(), tuple(outputs), case, dict(variants))
+        same = tuple(outputs), tuple(names), variants
         if same not in _CONES:
             _CONES[same] = find_cone(query)
         sources = find_sources(query, _CONES[same])
@@ -138,13 +144,17 @@ _CONES: dict[tuple[object, ...], UncertainCone] = {}
 
 
 def intervals(
-    cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT, first: int | None = None
+    cases: Sequence[Inputs],
+    outputs: Sequence[str],
+    count: int = COUNT,
+    first: int | None = None,
+    variants: Variants = (),
 ) -> Floats:
     """The 5th and 95th percentile, of shape (outputs, cases, 2); NaN where there is no value.
 
     `first` leaves all outputs but so many out, of a tape that has more.
     """
-    drawn = samples(cases, outputs, count)[:first]
+    drawn = samples(cases, outputs, count, variants)[:first]
     ends = np.full((*drawn.shape[:2], 2), np.nan)
     known = np.isfinite(drawn).all(axis=2)
     ends[known] = np.quantile(drawn[known], _TAILS, axis=1).T

@@ -29,13 +29,24 @@ class Cone:
     missing: Mapping[str, tuple[str, ...]]
 
 
+Variants = tuple[tuple[str, str], ...]
+"""Relations chosen for variables that have several."""
+
+
 @cache
-def compile_known(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Cone:
+def compile_known(
+    inputs: tuple[str, ...], outputs: tuple[str, ...], variants: Variants = ()
+) -> Cone:
     """Compile the outputs that the inputs determine."""
-    cones = Cones(registry(), inputs, {}, switch=True)
+    chosen = dict(variants)
+    cones = Cones(registry(), inputs, chosen, switch=True)
     missing = {name: tuple(absent) for name in outputs if (absent := cones.missing_inputs([name]))}
     known = tuple(name for name in outputs if name not in missing)
-    function = registry().compile(inputs=list(inputs), outputs=list(known)) if known else None
+    function = (
+        registry().compile(inputs=list(inputs), outputs=list(known), variants=chosen)
+        if known
+        else None
+    )
     return Cone(function, known, missing)
 
 
@@ -51,9 +62,10 @@ class Group:
 class GroupedPoints:
     """Points with inputs of their own each, evaluated with one tape for each set of inputs."""
 
-    def __init__(self, points: Sequence[Mapping[str, float]]) -> None:
+    def __init__(self, points: Sequence[Mapping[str, float]], variants: Variants = ()) -> None:
         """Collect the inputs of all points, by variable."""
         self.count = len(points)
+        self.variants = variants
         positions: dict[tuple[str, ...], list[int]] = {}
         self._names = [tuple(sorted(point)) for point in points]
         for position, names in enumerate(self._names):
@@ -71,7 +83,7 @@ class GroupedPoints:
         """Each output, one number a point; NaN where inputs are missing."""
         columns = {name: np.full(self.count, np.nan) for name in outputs}
         for group in self.groups:
-            cone = compile_known(group.names, tuple(outputs))
+            cone = compile_known(group.names, tuple(outputs), self.variants)
             if cone.function is None:
                 continue
             values = cone.function(*group.columns)
@@ -81,4 +93,4 @@ class GroupedPoints:
 
     def missing(self, position: int, outputs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """The outputs of a point without a value, with the inputs that they lack."""
-        return compile_known(self._names[position], tuple(outputs)).missing
+        return compile_known(self._names[position], tuple(outputs), self.variants).missing

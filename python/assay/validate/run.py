@@ -9,6 +9,7 @@ from pathlib import Path
 
 from assay.errors import InputError, unknown_name
 from assay.validate.cases import KINDS, Case, published_cases, read_cases
+from assay.validate.figure_records import GAPS
 from assay.validate.score import Row, Score, score_pool, scores
 from assay.validate.sources import source_of
 
@@ -67,6 +68,8 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
 
 
 def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
+    if name == "figures":
+        return [row for case in cases for row in _unanswered(case)]
     module = importlib.import_module(f"assay.validate.{FOLDERS[name]}.predict")
     sources = {case.id: source_of(case) for case in cases}
     rows = [replace(row, source=sources[row.case]) for row in module.predict(cases)]
@@ -85,3 +88,16 @@ def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
         for case in cases
         if case.id not in predicted
     ]
+
+
+def _unanswered(case: Case) -> list[Row]:
+    """Figures of a kind that no question answers, each with the reason."""
+    kind = str(case.inputs.get("kind"))
+    return [
+        Row(
+            case.id, case.suite, name, case.units.get(name, ""), float(value), None,
+            gap=f"{kind}: {GAPS.get(kind, 'no question of Assay answers it')}",
+            source=source_of(case),
+        )
+        for name, value in case.observed.items()
+    ]  # fmt: skip

@@ -66,6 +66,14 @@ stream_time = _fitted(
     "stream_time, tau_s [s as us]: host time per decoding request and iteration to send its token, where "
     "nothing overlaps it"
 )
+# Sampling by top-p or top-k orders all logits of a token; greedy sampling and temperature alone need no order.
+sort_time = scope.declare(
+    "sort_time, tau_v [s as ns]: time per logit to order it for top-p or top-k sampling. Unless given, 0: tokens are "
+    "sampled without",
+    bounds=(0, None),
+    equals=number("0 s"),
+    reference=cited("vLLM source code, v1/sample/ops/topk_topp_sampler.py", "apply_top_k_top_p: a sort of all logits"),
+)
 layer_kernels = _fitted("layer_kernels, n_k: small kernels of a layer")
 expert_kernels = _fitted("expert_kernels, n_x: further small kernels of a layer with experts")
 reduction_wait = _fitted("reduction_wait, t_w [s as us]: synchronization time of GPUs before an all-reduce")
@@ -107,6 +115,10 @@ memory_share = scope.declare(
     bounds=(0, 1),
     reference=_SETTING,
     boundary="needs-source",
+)
+logit_bytes = _fitted(
+    "logit_bytes, B_v [byte]: bytes of a logit in all copies of it at the peak of sampling: in 16 and 32 bits, "
+    "ordered with its place, as a probability"
 )
 reserved_memory = _fitted(
     "reserved_memory, M_r [byte as GB]: memory per GPU for the CUDA context, communication buffers and workspaces"

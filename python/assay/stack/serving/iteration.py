@@ -62,6 +62,9 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
         times.append(step.declare(f"{name}_time, t_k [s as ms]: {meaning}", work.time, reference))
         total = total + work
     times.append(_reductions(step, sum(times[1:], times[0])))
+    if not step.load.optional:
+        # Every rank orders all logits.
+        times.append(engine.sort_time * shapes.vocabulary * step.sampled * d.micro_batches)
     # Every attention replica has a scheduler of its own, for its requests.
     host = step.declare(
         f"host_time, t_h [s as ms]: time of {what} without kernels",

@@ -18,6 +18,8 @@ _BOUNDS = cited(
 _DISTSERVE = cited(works.DIST_SERVE, "sec. 1 and 2.1")
 _SPLITWISE = cited(works.SPLITWISE, "sec. 4.3")
 _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
+_POISSON = cited("Kingman 1993, Poisson Processes", "sec. 1.4, the normal approximation")
+_Z99 = 2.326
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on
@@ -34,6 +36,27 @@ step_time = scope.declare(
 # With every place taken, iterations have as many more prompts as decoding requests.
 _full_share = loads.prompt_share * loads.most_decoding / loads.decoding
 full_iteration_time = _step_error * (loads.decode.time + _full_share * stretch)
+# A request's interval between tokens is an iteration: without prefill in most servers, with it in those whose
+# prompts fill more than half of the iterations.
+median_interval = scope.declare(
+    "median_interval, ITL_50 [s as ms]: median time between two tokens of a request (ITL)",
+    equals=_step_error
+    * where(
+        (1 - d.static) * (1 - d.separate) * _prompts_of_others > 0.5, loads.decode.time + stretch, loads.decode.time
+    ),
+    reference=_CHUNKED,
+    target=True,
+)
+# Prompts that start in an iteration are about Poisson: their 99th percentile by the normal approximation.
+_starting = (1 - d.static) * (1 - d.separate) * loads.prompt_rate * loads.others_share * ONE_TOKEN / d.prompt
+_most_starting = minimum(_starting + _Z99 * _starting**0.5, loads.budget * ONE_TOKEN / d.prompt)
+tail_interval = scope.declare(
+    "tail_interval, ITL_99 [s as ms]: time between two tokens of a request that one in a hundred exceeds, prompts of "
+    "one length",
+    equals=_step_error * (loads.decode.time + stretch * _most_starting / loads.prompts),
+    reference=_POISSON,
+    target=True,
+)
 time_per_output_token = scope.declare(
     "time_per_output_token, TPOT [s/token as ms/token]: time per output token (TPOT)",
     equals=step_time / ONE_TOKEN,

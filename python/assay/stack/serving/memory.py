@@ -52,10 +52,9 @@ layer_activations = scope.declare(
     equals=d.prompt_budget / ONE_TOKEN * (maximum(_routed_width, _dense_width) + 4 * shapes.hidden) * _WIDE / ONE_GPU,
     reference=_PROFILE,
 )
-# Logits in 32 bits, sorted, and as probabilities.
 logit_activations = scope.declare(
     "logit_activations, M_s [byte/GPU as GB/GPU]: logits of the most running requests while sampling",
-    equals=d.batch_limit / ONE_REQUEST * shapes.vocabulary * number("12 byte") / ONE_GPU,
+    equals=d.batch_limit / ONE_REQUEST * shapes.vocabulary * engine.logit_bytes / ONE_GPU,
     reference=_PROFILE,
 )
 activation_memory = scope.declare(

@@ -14,6 +14,7 @@ from assay.stack.serving.iteration import Iteration
 
 _ACTIVE = cited(works.DCGM, "profiling metrics")
 _CHUNKED = cited(works.SARATHI_SERVE, "sec. 4")
+_UTILIZATION = cited(works.POWER_PROVISIONING, "power as a straight line in utilization")
 
 
 def _per_step(of: Callable[[Iteration], Expression]) -> Expression:
@@ -64,4 +65,16 @@ duty = scope.declare(
     bounds=(0, 1),
     equals=1 - _per_step(lambda i: i.host_time) / _per_step(lambda i: i.time),
     reference=_ACTIVE,
+)
+board_power = scope.declare(
+    "board_power, P_g [W]: power of the boards of all GPUs while requests are served, without host and cooling",
+    equals=latency.gpus * (gpu_power.power_waiting + duty * (gpu_power.power_busy - gpu_power.power_waiting)),
+    reference=_UTILIZATION,
+    target=True,
+)
+board_energy = scope.declare(
+    "board_energy, e_g [J/token]: energy of the boards of all GPUs per output token, prefill included",
+    equals=board_power / latency.throughput,
+    reference=by_definition("power over rate"),
+    target=True,
 )

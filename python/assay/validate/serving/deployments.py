@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assay.catalog import accelerators, expert_formats, models
+from assay.catalog import accelerators, engines, expert_formats, models
 from assay.catalog.entries import CatalogEntry
 from assay.errors import InputError
 from assay.validate.cases import Case
@@ -31,6 +31,8 @@ class ObservedFigure:
     observed: float
     variable: str
     scale: float = 1.0
+    group: str = ""
+    """The group that it is scored in, where the output alone does not decide it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,22 @@ QUANTITIES = {
     "tokens_per_s": ("throughput", 1.0),
 }
 """Observed figures that can be predicted: the output, and its scale in the figure's unit."""
+
+LOADED = {
+    "itl_p50": ("median_interval", 1e3, "ITL"),
+    "itl_p99": ("tail_interval", 1e3, "ITL p99"),
+    "output_tokens_per_s_total": ("throughput", 1.0, "throughput, loaded"),
+    "average_gpu_power_total": ("board_power", 1.0, "GPU power"),
+    "energy_per_output_token": ("board_energy", 1.0, "energy per token"),
+    "weights_per_gpu": ("weight_memory", 2.0**-30, "memory"),
+    "activation_peak_per_gpu": ("activation_memory", 2.0**-30, "memory"),
+    "kv_cache_per_gpu": ("cache_memory", 2.0**-30, "memory"),
+    "ttft_p50": ("time_to_first_token", 1e3, "TTFT, loaded"),
+    "ttft_mean": ("time_to_first_token", 1e3, "TTFT, loaded"),
+    "tpot_p50": ("step_time", 1e3, "TPOT, loaded"),
+    "tpot_mean": ("step_time", 1e3, "TPOT, loaded"),
+}
+"""Figures of loaded servers, by the names of records: the output, its scale, and their group."""
 
 
 def deployment_of(case: Case) -> Deployment:
@@ -103,6 +121,13 @@ def deployment_of(case: Case) -> Deployment:
         **_placement(inputs, "", notes),
         **experts,
     }
+    for setting in ("batch_limit", "memory_share"):
+        if inputs.get(setting):
+            values[f"serving.{setting}"] = float(inputs[setting])
+    if inputs.get("sampling") == "top-p":
+        values["serving.sort_time"] = engines.sort_time(engine, release)
+    if inputs.get("assumed_prompt"):
+        notes.append(f"prompts of {inputs['assumed_prompt']} are not stated: {prompt:g} tokens")
     if inputs.get("num_prompts"):
         values["serving.run_requests"] = float(parse_count(inputs["num_prompts"]))
     values["serving.concurrency"], more = _concurrency(case, mode)
@@ -201,6 +226,9 @@ def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
     if "infinite" in mode or "max-throughput" in mode or "saturat" in mode:
         return UNLIMITED, []
     for name in ("concurrency", "batch", "batch_size"):
+        if isinstance(inputs.get(name), float):
+            # The mean of a server's batches.
+            return max(float(inputs[name]), 1.0), []
         if inputs.get(name):
             return float(parse_count(inputs[name])), []
     return 1.0, ["no batch is stated: one request"]
@@ -228,6 +256,11 @@ def _disaggregated(deployment: Deployment) -> Deployment:
 def _figures(case: Case) -> list[ObservedFigure]:
     figures = []
     for name, value in case.observed.items():
+        if name in LOADED and isinstance(value, int | float):
+            variable, scale, group = LOADED[name]
+            unit = case.units.get(name, "")
+            figures.append(ObservedFigure(name, unit, float(value), variable, scale, group))
+            continue
         known = QUANTITIES.get(name)
         if known is None or not isinstance(value, int | float) or isinstance(value, bool):
             continue

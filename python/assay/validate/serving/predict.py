@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from assay.catalog import accelerators, constants, engines
 from assay.errors import AssayError
 from assay.model.inputs import Inputs
 from assay.planner.sources import OWN_KERNELS
-from assay.scenario.includes import include_engine
+from assay.scenario.includes import ENGINE_VARIANTS, include_engine
 from assay.stack import registry
 from assay.validate import groups, intervals as sampled
 from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case
 from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
-from assay.validate.points import GroupedPoints
+from assay.validate.points import GroupedPoints, Variants
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
 
@@ -27,6 +27,12 @@ FIGURES = (
     "throughput_per_gpu",
 )  # fmt: skip
 """Outputs that figures are compared with, within the scope `serving`."""
+
+LOAD_FIGURES = (
+    "median_interval", "tail_interval", "board_power", "board_energy", "weight_memory",
+    "activation_memory", "cache_memory",
+)  # fmt: skip
+"""Further outputs, of a loaded server: most cases do without them, and power takes a solver."""
 
 PROMPT_FIGURES = ("time_to_first_token", "prompt_time")
 """Figures that prefill GPUs determine in disaggregated deployments."""
@@ -38,10 +44,27 @@ _TERMS = (
     "burst_time", "waiting_time", "request_time", "weight_memory", "batch", "decoding",
     "context", "kv.bytes_per_token", "instance_gpus",
 )  # fmt: skip
-_OUTPUTS = (
-    *(f"serving.{name}" for name in (*FIGURES, *_TERMS)),
-    "gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters",
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Figures that are evaluated together, which come first among the outputs."""
+
+    figures: tuple[str, ...]
+    variants: Variants = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All outputs behind the figures and their terms."""
+        names = dict.fromkeys((*self.figures, *_TERMS))
+        return (
+            *(f"serving.{name}" for name in names),
+            "gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters",
+        )  # fmt: skip
+
+
+_LATENCIES = _Family(FIGURES)
+_LOADED = _Family((*FIGURES, *LOAD_FIGURES), tuple(sorted(ENGINE_VARIANTS.items())))
 
 # Kernel constants are fitted at the clock that the tables were measured at.
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
@@ -58,10 +81,18 @@ def values_of(
     return {
         **hardware(deployment.system, deployment.engine),
         **_engine_values(deployment.engine, deployment.client, tuple(deployment.release)),
+        **(_cooling(deployment.system) if _family(deployment) is _LOADED else {}),
         **(_fitted(deployment, fold) if fold is not None else {}),
         **(own or deployment.values),
+        **(_sampler(deployment, fold) if fold is not None else {}),
         "serving.model_error.unstated_inputs": float(count_assumed(deployment.notes)),
     }
+
+
+@cache
+def _cooling(system: str) -> dict[str, float]:
+    """The coolant of the boards, which no publication states: that of the benchmarks."""
+    return {"gpu.coolant_temperature": hardware(system)["gpu.reference.coolant_temperature"]}
 
 
 @cache
@@ -71,8 +102,20 @@ def _engine_values(engine: str, client: str, release: tuple[int, ...]) -> dict[s
 
 def _fitted(deployment: Deployment, fold: Fold) -> dict[str, float]:
     """Constants of the engine and the client of a deployment, of a fit without a source."""
-    own = fold.constants[deployment.engine]
+    own = fold.constants.get(deployment.engine, {})
     return {**own.get("", {}), **own.get(deployment.client, {})}
+
+
+def _sampler(deployment: Deployment, fold: Fold) -> dict[str, float]:
+    """The time to order logits without the source that decided it, where tokens are sampled so."""
+    value = fold.constants.get("samplers", {}).get(deployment.engine)
+    is_sorted = value is not None and "serving.sort_time" in deployment.values
+    return {"serving.sort_time": float(value)} if is_sorted else {}
+
+
+def _fold(case: Case) -> Fold | None:
+    """The fold without the source of a case, of the constants of engines or of their samplers."""
+    return fold_of(case, "serving") or fold_of(case, "samplers")
 
 
 @cache
@@ -90,7 +133,11 @@ def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
 
 
 def points_of(
-    deployments: Sequence[Deployment], prompts: int = 0, *, held_out: bool = False
+    deployments: Sequence[Deployment],
+    prompts: int = 0,
+    *,
+    held_out: bool = False,
+    variants: Variants = (),
 ) -> GroupedPoints:
     """Deployments as points of the graph; of the last `prompts` the prefill GPUs.
 
@@ -99,13 +146,10 @@ def points_of(
     first = len(deployments) - prompts
     return GroupedPoints(
         [
-            values_of(
-                deployment,
-                index >= first,
-                fold_of(deployment.case, "serving") if held_out else None,
-            )
+            values_of(deployment, index >= first, _fold(deployment.case) if held_out else None)
             for index, deployment in enumerate(deployments)
-        ]
+        ],
+        variants,
     )
 
 
@@ -124,13 +168,28 @@ def predict(cases: Sequence[Case]) -> list[Row]:
             case, "no such figure in the serving scope",
             {name: value for name, value in case.observed.items() if name not in named},
         )  # fmt: skip
-    if not deployments:
-        return rows
-    shipped, held_out = (_Outputs(deployments, held_out=held_out) for held_out in (False, True))
-    intervals = _intervals(deployments, inputs_at)
-    left_out = _intervals(
-        [served for served in deployments if spreads_left_out(served) is not None], inputs_left_out
+    for family in (_LATENCIES, _LOADED):
+        own = [served for served in deployments if _family(served) is family]
+        if own:
+            rows += _predicted(own, family)
+    return rows
+
+
+def _family(deployment: Deployment) -> _Family:
+    named = {figure.variable for figure in deployment.figures}
+    return _LATENCIES if named.isdisjoint(LOAD_FIGURES) else _LOADED
+
+
+def _predicted(deployments: Sequence[Deployment], family: _Family) -> list[Row]:
+    rows: list[Row] = []
+    shipped, held_out = (
+        _Outputs(deployments, family, held_out=held_out) for held_out in (False, True)
     )
+    intervals = _intervals(deployments, family, inputs_at)
+    left_out = _intervals(
+        [served for served in deployments if spreads_left_out(served) is not None],
+        family, inputs_left_out,
+    )  # fmt: skip
     for index, deployment in enumerate(deployments):
         for figure in deployment.figures:
             if missing := shipped.missing(index, figure):
@@ -146,9 +205,11 @@ def predict(cases: Sequence[Case]) -> list[Row]:
                 row = replace(
                     row, held_out_lo=ends[0] * figure.scale, held_out_hi=ends[1] * figure.scale
                 )
-            if fold_of(deployment.case, "serving") is not None:
+            if (fold := _fold(deployment.case)) is not None:
                 value = held_out.of(index, figure)[figure.variable] * figure.scale
-                fitted = deployment.case.id in folds_by_case("serving")
+                fitted = (
+                    deployment.case.id in folds_by_case("serving") or "samplers" in fold.constants
+                )
                 row = replace(row, in_sample=fitted, held_out=value)
             rows.append(row)
     return rows
@@ -157,13 +218,18 @@ def predict(cases: Sequence[Case]) -> list[Row]:
 class _Outputs:
     """Outputs of deployments, of those GPUs that a figure is about."""
 
-    def __init__(self, deployments: Sequence[Deployment], *, held_out: bool) -> None:
-        self.decoding = points_of(deployments, held_out=held_out)
-        self.prompts = points_of(deployments, len(deployments), held_out=held_out)
+    def __init__(
+        self, deployments: Sequence[Deployment], family: _Family, *, held_out: bool
+    ) -> None:
+        self.outputs = family.outputs
+        self.decoding, self.prompts = (
+            points_of(deployments, prompts, held_out=held_out, variants=family.variants)
+            for prompts in (0, len(deployments))
+        )
         self.columns = {
             points: {
                 name.removeprefix("serving."): column
-                for name, column in points.evaluate(_OUTPUTS).items()
+                for name, column in points.evaluate(self.outputs).items()
             }
             for points in (self.decoding, self.prompts)
         }
@@ -177,7 +243,7 @@ class _Outputs:
 
     def missing(self, index: int, figure: ObservedFigure) -> tuple[str, ...]:
         """Inputs without which the figure has no value."""
-        absent = self._points(figure).missing(index, _OUTPUTS)
+        absent = self._points(figure).missing(index, self.outputs)
         return absent.get(f"serving.{figure.variable}", ())
 
 
@@ -210,9 +276,9 @@ def _engine_inputs(engine: str, client: str) -> Inputs:
 def inputs_left_out(deployment: Deployment, prompts: bool = False) -> Inputs:
     """The same with constants and model errors that use nothing of the source of the case."""
     inputs = inputs_at(deployment, prompts)
-    fold = fold_of(deployment.case, "serving")
+    fold = _fold(deployment.case)
     if fold is not None:
-        inputs = with_constants(inputs, _fitted(deployment, fold))
+        inputs = with_constants(inputs, {**_fitted(deployment, fold), **_sampler(deployment, fold)})
     return with_spreads(inputs, spreads_left_out(deployment) or {})
 
 
@@ -229,7 +295,7 @@ def calibration_of(system: str) -> str:
 
 
 def _intervals(
-    deployments: Sequence[Deployment], inputs: Callable[[Deployment, bool], Inputs]
+    deployments: Sequence[Deployment], family: _Family, inputs: Callable[[Deployment, bool], Inputs]
 ) -> dict[tuple[str, bool], dict[str, tuple[float, float]]]:
     """The 90 % intervals of all figures, by case and whether prefill GPUs are meant."""
     needed = [
@@ -238,11 +304,14 @@ def _intervals(
         for prompts in sorted({_is_prompt(figure) for figure in deployment.figures})
     ]
     # The figures come first in all outputs, whose tapes are compiled already.
-    ends = sampled.intervals([inputs(*pair) for pair in needed], _OUTPUTS, first=len(FIGURES))
+    ends = sampled.intervals(
+        [inputs(*pair) for pair in needed], family.outputs, first=len(family.figures),
+        variants=family.variants,
+    )  # fmt: skip
     return {
         (deployment.case.id, prompts): {
             name: (float(ends[row, position, 0]), float(ends[row, position, 1]))
-            for row, name in enumerate(FIGURES)
+            for row, name in enumerate(family.figures)
         }
         for position, (deployment, prompts) in enumerate(needed)
     }
@@ -266,7 +335,7 @@ def _row(
         ends[0] * scale, ends[1] * scale, _terms(figure, outputs),
         {name: value * scale for name, value in _baselines(figure, outputs, deployment).items()},
         notes=tuple(dict.fromkeys((*deployment.notes, *_hardware_notes(deployment.system)))),
-        group=groups.SERVING.get(figure.variable, ""),
+        group=figure.group or groups.SERVING.get(figure.variable, ""),
     )  # fmt: skip
 
 
@@ -286,6 +355,8 @@ def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float
             "waiting for memory": outputs["waiting_time"] * step,
             "request": outputs["request_time"] * step,
         }
+    if figure.variable.endswith("_memory"):
+        return {}
     terms = {f"decode {part}": outputs[f"decode.{part}_time"] * 1e3 for part in _PARTS}
     terms["decode logits"] = outputs["decode.logits.time"] * 1e3
     terms["prompts"] = (outputs["step_time"] - outputs["decode.time"]) * 1e3
@@ -295,7 +366,9 @@ def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float
 def _baselines(
     figure: ObservedFigure, outputs: dict[str, float], deployment: Deployment
 ) -> dict[str, float]:
-    """The roofline at data-sheet rates, and a constant MFU."""
+    """The roofline at data-sheet rates, and a constant MFU; none for power and memory."""
+    if figure.variable in LOAD_FIGURES and figure.variable != "median_interval":
+        return {}
     values, gpus = deployment.values, outputs["instance_gpus"]
     multiple = (
         hardware(deployment.system, deployment.engine)["gpu.rate_8bit"]
@@ -318,7 +391,7 @@ def _baselines(
         step, first = steps(share, loss)
         if figure.variable in PROMPT_FIGURES:
             baselines[name] = first
-        elif figure.variable == "step_time":
+        elif figure.variable in ("step_time", "median_interval"):
             baselines[name] = step
         elif figure.variable == "end_to_end_time":
             baselines[name] = first + values["serving.output"] * step
