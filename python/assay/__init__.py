@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.diagnose.replay.question import what_if as what_if
     from assay.diagnose.residuals import residuals as residuals
     from assay.engine import Engine as Engine, SamplingParams as SamplingParams
+    from assay.engine.core.speaking import speak as speak
     from assay.engine.core.transcription import transcribe as transcribe
     from assay.gating.gate import gate as gate
     from assay.improve.levers.library_questions import (
@@ -112,6 +113,7 @@ _MODULES = {
     "diagnose.replay.question": "what_if",
     "diagnose.residuals": "residuals",
     "engine": "Engine SamplingParams",
+    "engine.core.speaking": "speak",
     "engine.core.transcription": "transcribe",
     "gating.gate": "gate",
     "improve.levers.library_questions": "check_lever_files list_levers show_levers",

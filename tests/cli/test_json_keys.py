@@ -916,6 +916,7 @@ def test_every_command_is_listed_here() -> None:
         "report",
         "serve",
         "transcribe",
+        "speak",
         # It serves until it is ended; tests/browser reads its address.
         "ui",
         "verify-report",

@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "chat": "chat",
     "serve": "serve",
     "embed": "embed",
+    "speak": "speak",
     "perplexity": "perplexity",
     "transcribe": "transcribe",
     "trace capture": "trace_capture",

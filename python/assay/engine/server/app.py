@@ -38,6 +38,7 @@ from assay.engine.server.responses_api import respond_to
 from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
 from assay.engine.server.served_model import ServedModel
 from assay.engine.server.services import ReadShares, Services, from_request
+from assay.engine.server.speech import add_speech_routes
 from assay.engine.server.tokenizing import detokenize, tokenize
 
 
@@ -247,6 +248,7 @@ def application(
     add_rerank_routes(app, _ERROR_RESPONSES)
     if transcription_model is not None:
         audio.add_audio_routes(app, transcription_model, _ERROR_RESPONSES)
+    add_speech_routes(app, _ERROR_RESPONSES)
     if adapter_folder is not None:
         add_adapter_routes(app, adapter_folder, _ERROR_RESPONSES)
     if sleep_mode:

@@ -19,3 +19,17 @@ VOICES: Final = (
     *("zm_yunjian", "zm_yunxi", "zm_yunxia", "zm_yunyang"),
 )
 """The voices in the order of the file: language, then f or m, then a name."""
+DEFAULT_VOICE: Final = "af_heart"
+
+LANGUAGES: Final = {
+    "a": "American English",
+    "b": "British English",
+    "e": "Spanish",
+    "f": "French",
+    "h": "Hindi",
+    "i": "Italian",
+    "j": "Japanese",
+    "p": "Brazilian Portuguese",
+    "z": "Mandarin Chinese",
+}
+"""What the first letter of a voice means."""

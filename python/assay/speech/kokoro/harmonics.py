@@ -1,0 +1,85 @@
+"""The source that Kokoro's generator filters, harmonics of the pitch and noise, and its spectra."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+SAMPLE_RATE: Final = 24_000
+FFT: Final = 20
+HOP: Final = 5
+SAMPLES_PER_PITCH: Final = 300
+"""Samples for each value of the pitch: the generator's upsampling, 10 * 6, times the hop."""
+_HARMONICS: Final = 9
+_AMPLITUDE: Final = 0.1
+_VOICED_NOISE: Final = 0.003
+_VOICED_ABOVE_HZ: Final = 10.0
+_BINS: Final = FFT // 2 + 1
+_WINDOW: Final = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FFT) / FFT)
+
+
+class Source(NamedTuple):
+    """The layer that mixes the harmonics."""
+
+    weight: Floats
+    bias: Floats
+
+    def waveform(self, pitch: Floats, seed: int | None) -> Floats:
+        """The source for a pitch in Hz: sines where it is voiced, noise everywhere.
+
+        The noise is that of the PyTorch definition, from a generator with this seed; without a
+        seed there is none, as in the exported graph.
+        """
+        phases = np.cumsum(pitch.astype(np.float64)[:, None] * _orders() / SAMPLE_RATE % 1, axis=0)
+        phases *= 2 * np.pi * SAMPLES_PER_PITCH
+        voiced = np.repeat(pitch > _VOICED_ABOVE_HZ, SAMPLES_PER_PITCH)[:, None]
+        sines = _AMPLITUDE * np.sin(_interpolated(phases)) * voiced
+        if seed is not None:
+            noise = np.random.default_rng(seed).standard_normal(sines.shape, np.float32)
+            sines += noise * np.where(voiced, _VOICED_NOISE, _AMPLITUDE / 3)
+        mixed = np.tanh(sines @ self.weight.astype(np.float64).T + self.bias)
+        return mixed[:, 0].astype(np.float32)
+
+
+def spectrum(waveform: Floats) -> Floats:
+    """Magnitudes, then phases, of a short-time Fourier transform: (2 * bins, frames)."""
+    padded = np.pad(waveform.astype(np.float64), FFT // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP]
+    transformed = np.fft.rfft(frames * _WINDOW, axis=1).T
+    return np.concatenate([np.abs(transformed), np.angle(transformed)]).astype(np.float32)
+
+
+def synthesis(outputs: Floats) -> Floats:
+    """The waveform of what the generator gives: logarithms of magnitudes, then sources of phases."""
+    magnitude = np.exp(outputs[:_BINS])
+    phase = np.sin(outputs[_BINS:])
+    parts = np.fft.irfft((magnitude * np.exp(1j * phase)).T, FFT, axis=1) * _WINDOW
+    count = len(parts)
+    steps = FFT // HOP
+    total = np.zeros((count + steps - 1, HOP))
+    weight = np.zeros_like(total)
+    squares = (_WINDOW**2).reshape(steps, HOP)
+    for step in range(steps):
+        total[step : step + count] += parts[:, step * HOP : (step + 1) * HOP]
+        weight[step : step + count] += squares[step]
+    inside = slice(FFT // 2, total.size - FFT // 2)
+    return (total.reshape(-1)[inside] / weight.reshape(-1)[inside]).astype(np.float32)
+
+
+def _orders() -> npt.NDArray[np.float64]:
+    return np.arange(1, _HARMONICS + 1, dtype=np.float64)
+
+
+def _interpolated(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Each frame as many samples, linearly between the middles of frames, constant at the ends."""
+    places = (np.arange(len(frames) * SAMPLES_PER_PITCH) + 0.5) / SAMPLES_PER_PITCH - 0.5
+    places = np.clip(places, 0, len(frames) - 1)
+    below = np.minimum(places.astype(np.int64), max(len(frames) - 2, 0))
+    share = (places - below)[:, None]
+    above = np.minimum(below + 1, len(frames) - 1)
+    mixed: npt.NDArray[np.float64] = frames[below] * (1 - share) + frames[above] * share
+    return mixed

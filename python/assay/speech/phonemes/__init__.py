@@ -1,0 +1,1 @@
+"""English text to the phonemes that Kokoro was trained on."""
