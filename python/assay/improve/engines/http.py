@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from assay import paths
 from assay.errors import AssayError, InputError
@@ -23,16 +23,11 @@ from assay.improve.engines import (
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.command import CommandTemplate
 from assay.improve.engines.disturbance import DisturbanceMeter
+from assay.improve.engines.earlier_requests import EarlierRequests
 from assay.improve.engines.leaving import FoundServer
 from assay.improve.engines.probing import Prober
-from assay.improve.engines.process import (
-    ServerRecord,
-    cpu_seconds,
-    process_environment,
-    resident_bytes,
-)
+from assay.improve.engines.process import ServerRecord
 from assay.improve.engines.protocol import (
-    RESIDENT,
     Engine,
     EngineDescription,
     EngineKnob,
@@ -45,21 +40,19 @@ from assay.improve.engines.protocol import (
     TrialFailedError,
     Undo,
 )
-from assay.improve.engines.read_back import ReadBack, given_in, read_back, state_of
+from assay.improve.engines.read_back import state_of
+from assay.improve.engines.restart_command import RestartCommand
+from assay.improve.engines.served import Served
 from assay.improve.engines.supervised import SupervisedServer, is_local
 from assay.load.client import LoadClient
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 from assay.openai_api.address import ServerAddress
-from assay.openai_api.answers import MODELS, ServedModel, served_model
-from assay.openai_api.exchange import exchange, exchange_json
 
 FOLLOWED_AT_ONCE: Final = 4
 """Answers that a server is led along at once."""
 NO_SUCH_PATH: Final = (404, 405, 501)
 """Statuses of a server that has chats alone, and no completions to be led along."""
-FOLDER: Final = "{folder}"
-"""In an adapter's arguments: the folder of logs and traces."""
 
 
 class HttpEngine(Engine):
@@ -90,23 +83,24 @@ class HttpEngine(Engine):
         that is started, besides what is inherited. `hidden` are settings of every start that are no
         part of the configuration, which is `shown` instead.
         """
-        self._hidden: Mapping[str, Setting] = dict(hidden or {})
         self._shown: Mapping[str, Setting] = dict(shown or {})
         self.environment: Mapping[str, str] = dict(environment or {})
-        self._cwd = cwd
         self.address: Final = ServerAddress(url, "--engine")
-        self._template = None if restart is None else CommandTemplate.parse(restart)
-        self.adapter: Final = self._adapter(adapter)
+        template = None if restart is None else CommandTemplate.parse(restart)
+        self.adapter: Final = self._adapter(adapter, template)
         self.folder: Final = folder or paths.scratch() / "servers" / str(
             self.address.place.port or 0
         )
         self.server: Final = SupervisedServer(
             self.address, self.adapter, on_start=on_start, say=say
         )
-        self._in_template = (
-            {}
-            if self._template is None
-            else given_in(self.adapter, self._template.words, self._template.environment)
+        self._command: Final = RestartCommand(
+            template,
+            self.adapter,
+            self.folder,
+            self.address.url + self.adapter.health,
+            cwd,
+            dict(hidden or {}),
         )
         self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
         self._found: FoundServer | None = None
@@ -114,15 +108,13 @@ class HttpEngine(Engine):
         self._replaced = False
         """Whether others served in its place: it is started again where it was found."""
         self._say = say
-        self._asked: set[int] = set()
-        self._stated: ReadBack | None = None
-        self._stated_of: tuple[int | None, int | None] = (None, None)
-        self._model: ServedModel | None = None
         self._notes: list[str] = []
+        self._served: Final = Served(self.address, self.adapter, self.server)
+        self._earlier: Final = EarlierRequests(self.address, self.adapter, self._note)
         self._prober = Prober(self.address, self.adapter.probe)
         self._load: LoadClient | None = None
         self._open(bool(settings))
-        self._meter = DisturbanceMeter(self.gpu(), engine_cpu_s=self._cpu_seconds)
+        self._meter = DisturbanceMeter(self.gpu(), engine_cpu_s=self._served.cpu_seconds)
 
     @property
     def on_start(self) -> Callable[[ServerRecord], None] | None:
@@ -135,16 +127,16 @@ class HttpEngine(Engine):
 
     def describe(self) -> EngineDescription:
         """What answers, on what, and what was not confirmed."""
-        model = self._served()
+        model = self._served.model()
         gpu = self.gpu()
         where = "cpu" if gpu is None else f"cuda:{gpu}"
         notes = [*self._notes, *self._prober.notes]
         local = is_local(self.address)
         if not local:
             notes.append(f"{self.address.host} is another machine: its hardware is not known")
-        if self._template is None:
+        if not self.can_restart:
             notes.append("no restart command: nothing can be changed; --restart 'CMD {settings}'")
-        stated = self._read()
+        stated = self._served.stated()
         if unconfirmed := stated.unconfirmed:
             notes.append(
                 f"not stated by the server, taken from its command line: {', '.join(unconfirmed)}"
@@ -172,18 +164,18 @@ class HttpEngine(Engine):
 
     def knobs(self) -> Mapping[str, EngineKnob]:
         """The adapter's knobs; none where the server cannot be restarted."""
-        if self._template is None:
+        if not self.can_restart:
             return {}
         return {name: knob.to_knob() for name, knob in self.adapter.knobs.items()}
 
     def settings(self) -> Mapping[str, Setting]:
         """The value of every knob, from the best place that states it."""
-        return {**self._read().settings, **self._shown}
+        return {**self._served.stated().settings, **self._shown}
 
     @property
     def can_restart(self) -> bool:
         """Whether it was told how."""
-        return self._template is not None
+        return self._command.template is not None
 
     @property
     def chosen(self) -> Mapping[str, Setting]:
@@ -192,8 +184,7 @@ class HttpEngine(Engine):
 
     def gpu(self) -> int | None:
         """The GPU that the server holds open; None for one of a CPU."""
-        record = self.server.record
-        return None if record is None or record.pid is None else placement.gpu_of(record.pid)
+        return self._served.gpu()
 
     def sibling(
         self,
@@ -206,9 +197,7 @@ class HttpEngine(Engine):
 
         Raises `EngineLostError` where it does not start.
         """
-        if self._template is None:
-            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
-        template = self._template.at_port(self.address.place.effective_port, port, more)
+        template = self._command.required().at_port(self.address.place.effective_port, port, more)
         now = self.settings()
         return HttpEngine(
             f"{self.address.place.scheme}://{self.address.host}:{port}",
@@ -235,7 +224,7 @@ class HttpEngine(Engine):
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Restart with changes; where that fails, with the settings from before."""
-        if self._template is None:
+        if not self.can_restart:
             raise InputError(
                 f"{self.address.url}: expected a restart command to change settings, got none",
                 "--restart 'CMD {settings}'",
@@ -255,19 +244,20 @@ class HttpEngine(Engine):
 
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Run a window over HTTP, on an empty prefix cache."""
-        workload = self._on_empty_prefix_cache(workload, window)
+        restart = (lambda: self._restart(self._chosen)) if self.can_restart else None
+        workload = self._earlier.forgotten(workload, window, restart)
         if self._load is None:
             self._load = LoadClient(self.address.url)
         self.server.check("before the window")
         self._meter.begin()
         with self.server.watched("in the window"):
             measured = self._load.run_window(workload, window, disturbances=self._meter.end)
-        details = {**measured.details, **self._meter.shares, **self._resident()}
+        details = {**measured.details, **self._meter.shares, **self._served.resident()}
         return replace(measured, settings=self.settings(), details=details)
 
     def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
         """Greedy answers, one after another."""
-        model = self._served().name
+        model = self._served.model().name
         with self.server.watched("in the probes"):
             try:
                 return [self._prober.ask(model, prompt, max_tokens) for prompt in prompts]
@@ -278,7 +268,7 @@ class HttpEngine(Engine):
 
     def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Lead the server along texts: greedy continuations, or a scored text where it samples."""
-        model = self._served().name
+        model = self._served.model().name
         with self.server.watched("behind an answer"), ThreadPoolExecutor(FOLLOWED_AT_ONCE) as pool:
             try:
                 return list(
@@ -308,16 +298,10 @@ class HttpEngine(Engine):
         answers = []
         for request in workload.requests[:count]:
             (answer,) = self.probe([request.prompt], request.max_tokens)
-            answers.append((self._tokens(request.prompt), self._tokens("".join(answer.texts))))
+            answers.append(
+                (self._served.tokens(request.prompt), self._served.tokens("".join(answer.texts)))
+            )
         return answers
-
-    def _tokens(self, text: str) -> tuple[int, ...]:
-        body = {"model": self._served().name, self.adapter.tokenize: text}
-        data = exchange_json(self.address, "/tokenize", body)
-        tokens = data.get("tokens") if isinstance(data, Mapping) else None
-        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise ServerError(f"/tokenize: expected a list of tokens, got {str(data)[:100]}")
-        return tuple(tokens)
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """A trace of a window, by the server's own profiler where it has one."""
@@ -346,8 +330,8 @@ class HttpEngine(Engine):
 
         `like` is a sibling that runs them: values that follow from others are not given.
         """
-        template, arguments, variables = self._command(settings, instrumented=False, like=like)
-        return template.line(arguments, variables)
+        self._command.required()
+        return self._command.line((like or self)._explicit(self.adapter.check(settings)))
 
     def record_for(
         self, settings: Mapping[str, Setting], *, like: HttpEngine | None = None
@@ -358,23 +342,17 @@ class HttpEngine(Engine):
         """
         record = self._record(settings, instrumented=False, like=like)
         found = self._found
-        is_like = found is not None and found.is_like(settings, self._read().settings)
+        is_like = found is not None and found.is_like(settings, self._served.stated().settings)
         return found.again(record) if found is not None and is_like else record
 
     def _record(
         self, settings: Mapping[str, Setting], *, instrumented: bool, like: HttpEngine | None = None
     ) -> ServerRecord:
-        template, arguments, variables = self._command(
-            settings, instrumented=instrumented, like=like
-        )
-        return ServerRecord(
-            argv=tuple(template.arguments(arguments)),
-            environment={**(self.environment if instrumented else {}), **variables},
-            cwd=os.getcwd() if self._cwd is None else str(self._cwd),
-            health_url=self.address.url + self.adapter.health,
-            start_timeout_s=self.adapter.start_timeout_s,
-            # A log for each start: those of earlier ones are kept.
-            log=str(self.folder / f"server-{self.server.started:03d}.log"),
+        self._command.required()
+        chosen = (like or self)._explicit(self.adapter.check(settings))
+        variables = self.environment if instrumented else {}
+        return self._command.record(
+            chosen, self.server.started, variables, instrumented=instrumented
         )
 
     def close(self) -> None:
@@ -393,7 +371,7 @@ class HttpEngine(Engine):
 
     def _leave(self) -> None:
         """Start the server once more, without what the run needed of it."""
-        now = self._read().settings
+        now = self._served.stated().settings
         settings = {**now, **self._chosen} if self.adapter.pins else self._chosen
         wanted = self._record(settings, instrumented=False)
         if self._found is not None and self._found.is_like(settings, now):
@@ -420,12 +398,14 @@ class HttpEngine(Engine):
             self.server.start(self._record(settings, instrumented=True))
             raise
 
-    def _adapter(self, given: str | Path | Adapter | None) -> Adapter:
-        words = () if self._template is None else self._template.words
+    def _adapter(
+        self, given: str | Path | Adapter | None, template: CommandTemplate | None
+    ) -> Adapter:
+        words = () if template is None else template.words
         if isinstance(given, Adapter):
             return given
         name = given or detection.of_command(words) or detection.of_server(self.address)
-        if name is None and self._template is not None:
+        if name is None and template is not None:
             raise InputError(
                 "--restart: expected a server whose settings are known, got another command",
                 f"--adapter FILE names its knobs; known are {', '.join(adapters.names())}",
@@ -434,18 +414,18 @@ class HttpEngine(Engine):
 
     def _open(self, has_settings: bool) -> None:
         if self.server.find():
-            if self._template is not None:
-                self._found = FoundServer.of(self.server.record, self._read().settings)
+            if self.can_restart:
+                self._found = FoundServer.of(self.server.record, self._served.stated().settings)
             if has_settings:
                 self._restart(self._chosen)
-            elif self._template is not None and self.server.record is None:
+            elif self.can_restart and self.server.record is None:
                 raise InputError(
                     f"{self.address.url}: expected a server of this machine and user to restart, "
                     "got one whose process cannot be found",
                     "run Assay beside the server, or stop it: the restart command starts it again",
                 )
             return
-        if self._template is None:
+        if not self.can_restart:
             raise InputError(
                 f"{self.address.url}{self.adapter.health}: expected a server, got no answer",
                 "start it, or say how to: --restart 'CMD {settings}'",
@@ -478,7 +458,7 @@ class HttpEngine(Engine):
 
     def _pinned(self) -> dict[str, Setting]:
         """What runs now, so that a change of one knob does not move another."""
-        return self._explicit(self._read().settings if self.adapter.pins else self._chosen)
+        return self._explicit(self._served.stated().settings if self.adapter.pins else self._chosen)
 
     def _explicit(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
         """Settings that differ from what the command gives by itself."""
@@ -488,46 +468,13 @@ class HttpEngine(Engine):
             knob = self.adapter.knob(name)
             if name in followed and name not in self._chosen and value == followed[name]:
                 continue
-            if value is not None and value != self._in_template.get(name, knob.default):
+            if value is not None and value != self._command.given.get(name, knob.default):
                 explicit[name] = value
         return explicit
 
-    def _read(self) -> ReadBack:
-        # Values do not change while a process lives: endpoints and log are read once for each.
-        if self._stated is None or self._stated_of != self._identity():
-            record = self.server.record
-            argv = () if record is None else record.argv
-            environment: Mapping[str, str] = {}
-            if record is not None and record.pid is not None:
-                environment = process_environment(record.pid)
-            self._stated = read_back(self.adapter, self.address, argv, environment, self.server.log)
-            self._stated_of = self._identity()
-        return self._stated
-
-    def _identity(self) -> tuple[int | None, int | None]:
-        record = self.server.record
-        return (None, None) if record is None else (record.pid, record.start_ticks)
-
     def _forget(self) -> None:
-        self._stated, self._model = None, None
-        self._asked.clear()
-
-    def _served(self) -> ServedModel:
-        if self._model is None:
-            self._model = served_model(
-                self.address.url, exchange_json(self.address, MODELS, timeout_s=60.0)
-            )
-        return self._model
-
-    def _cpu_seconds(self) -> float:
-        record = self.server.record
-        return 0.0 if record is None or record.pid is None else cpu_seconds(record.pid)
-
-    def _resident(self) -> dict[str, int]:
-        record = self.server.record
-        if record is None or record.pid is None:
-            return {}
-        return {RESIDENT: resident_bytes(record.pid)}
+        self._served.forget()
+        self._earlier.forget()
 
     def _capabilities(self, gpu: int | None) -> frozenset[str]:
         capabilities = {*self.adapter.capabilities, "restart", "logprobs"}
@@ -538,63 +485,6 @@ class HttpEngine(Engine):
             capabilities.add("capture")
         return frozenset(capabilities)
 
-    def _on_empty_prefix_cache(self, workload: Workload, window: Window) -> Workload:
-        """The workload, sure not to find what an earlier window of the same requests left behind."""
-        if self.adapter.reset:
-            try:
-                exchange(self.address, self.adapter.reset, method="POST", timeout_s=60.0)
-                return workload
-            except ServerError as error:
-                self._note(f"the prefix cache was not emptied: {error.message}")
-        if "prefix-cache" not in self.adapter.capabilities:
-            return workload
-        if self.adapter.uncached and not any(
-            request.prefix_tokens for request in workload.requests
-        ):
-            # Nothing is shared inside a window either: the cache would only hold earlier windows.
-            return _with_fields(workload, self.adapter.uncached)
-        asked = _numbers(workload, window)
-        if asked & self._asked:
-            if self._template is None:
-                self._note("requests repeat, and the server may find them in its prefix cache")
-            else:
-                self._restart(self._chosen)
-        self._asked |= asked
-        return workload
-
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
-
-    def _command(
-        self, settings: Mapping[str, Setting], *, instrumented: bool, like: HttpEngine | None = None
-    ) -> tuple[CommandTemplate, list[str], dict[str, str]]:
-        """The restart command, with the arguments and variables that settings become."""
-        if self._template is None:
-            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
-        chosen = (like or self)._explicit(self.adapter.check(settings))
-        folder = str(self.folder)
-        if instrumented:
-            chosen = {**chosen, **self._hidden}
-        variables = {
-            name: value.replace(FOLDER, folder)
-            for name, value in self.adapter.variables(chosen, instrumented=instrumented).items()
-        }
-        words = self.adapter.arguments(chosen, instrumented=instrumented)
-        arguments = [word.replace(FOLDER, folder) for word in words]
-        return self._template, arguments, {**self._template.environment, **variables}
-
-
-def _numbers(workload: Workload, window: Window) -> set[int]:
-    """Which requests of a workload a window may ask for; all where only its time is limited."""
-    count = len(workload.requests)
-    if window.requests is None or window.requests >= count:
-        return set(range(count))
-    return {(window.offset + at) % count for at in range(window.requests)}
-
-
-def _with_fields(workload: Workload, fields: Mapping[str, Any]) -> Workload:
-    requests = (
-        replace(request, sampling={**request.sampling, **fields}) for request in workload.requests
-    )
-    return replace(workload, requests=tuple(requests))

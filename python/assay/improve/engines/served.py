@@ -1,0 +1,83 @@
+"""What a server that runs says and takes: settings, model, tokens, GPU, CPU time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assay.http_client import ServerError
+from assay.improve.engines import placement
+from assay.improve.engines.adapter import Adapter
+from assay.improve.engines.process import cpu_seconds, process_environment, resident_bytes
+from assay.improve.engines.protocol import RESIDENT
+from assay.improve.engines.read_back import ReadBack, read_back
+from assay.improve.engines.supervised import SupervisedServer
+from assay.openai_api.address import ServerAddress
+from assay.openai_api.answers import MODELS, ServedModel, served_model
+from assay.openai_api.exchange import exchange_json
+
+
+@dataclass(slots=True)
+class Served:
+    """A server, asked once for what does not change while its process lives."""
+
+    address: ServerAddress
+    adapter: Adapter
+    server: SupervisedServer
+    _stated: ReadBack | None = field(default=None, init=False)
+    _stated_of: tuple[int | None, int | None] = field(default=(None, None), init=False)
+    _model: ServedModel | None = field(default=None, init=False)
+
+    def forget(self) -> None:
+        """Ask again: another process serves now."""
+        self._stated, self._model = None, None
+
+    def stated(self) -> ReadBack:
+        """The value of every knob, and where it is stated."""
+        if self._stated is None or self._stated_of != self._identity():
+            record = self.server.record
+            argv = () if record is None else record.argv
+            environment: Mapping[str, str] = {}
+            if record is not None and record.pid is not None:
+                environment = process_environment(record.pid)
+            self._stated = read_back(self.adapter, self.address, argv, environment, self.server.log)
+            self._stated_of = self._identity()
+        return self._stated
+
+    def model(self) -> ServedModel:
+        """What it serves."""
+        if self._model is None:
+            self._model = served_model(
+                self.address.url, exchange_json(self.address, MODELS, timeout_s=60.0)
+            )
+        return self._model
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text, of a server that tokenizes."""
+        body = {"model": self.model().name, self.adapter.tokenize: text}
+        data = exchange_json(self.address, "/tokenize", body)
+        tokens = data.get("tokens") if isinstance(data, Mapping) else None
+        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
+            raise ServerError(f"/tokenize: expected a list of tokens, got {str(data)[:100]}")
+        return tuple(tokens)
+
+    def gpu(self) -> int | None:
+        """The GPU that it holds open; None for one of a CPU."""
+        record = self.server.record
+        return None if record is None or record.pid is None else placement.gpu_of(record.pid)
+
+    def cpu_seconds(self) -> float:
+        """CPU time of its processes."""
+        record = self.server.record
+        return 0.0 if record is None or record.pid is None else cpu_seconds(record.pid)
+
+    def resident(self) -> dict[str, int]:
+        """Memory of its processes, as a detail of a window; empty where they are not known."""
+        record = self.server.record
+        if record is None or record.pid is None:
+            return {}
+        return {RESIDENT: resident_bytes(record.pid)}
+
+    def _identity(self) -> tuple[int | None, int | None]:
+        record = self.server.record
+        return (None, None) if record is None else (record.pid, record.start_ticks)
