@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         show_trace as show_trace,
         write_timeline as write_timeline,
     )
+    from assay.planner.capacity.training import plan_training as plan_training
     from assay.planner.machine_check import check_machine as check_machine
     from assay.planner.predict import predict_graph as predict_graph
     from assay.planner.questions import (
@@ -130,6 +131,7 @@ _MODULES = {
     "observe.telemetry": "telemetry",
     "observe.telemetry.recording": "record_telemetry",
     "observe.timeline.showing": "show_trace write_timeline",
+    "planner.capacity.training": "plan_training",
     "planner.machine_check": "check_machine",
     "planner.predict": "predict_graph",
     "planner.questions": "predict_load predict_step sweep_steps",

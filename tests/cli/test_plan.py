@@ -76,3 +76,11 @@ def test_an_empty_trace_is_one_line(cli: Cli, tmp_path: Path) -> None:
     done = cli(*ASKED, str(tmp_path / "none.jsonl"), *LEVEL)
     assert done.code == 2
     assert "got an empty file" in done.err
+
+
+def test_a_training_run_says_what_is_unknown(cli: Cli) -> None:
+    asked = ("plan", "--train", "llama-3.1-8b", "--tokens", "1T", "--gpu", "h100")
+    text = cli(*asked, "--days", "30").out
+    assert "x h100_sxm: tensor" in text
+    assert "spares       UNKNOWN: needs how long a failed node is away" in text
+    assert "expected --days, got none" in cli(*asked).err

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from assay.load.capacity import CapacityPlan
     from assay.planner.capacity.fleet_plan import FleetPlan
     from assay.planner.capacity.option import Option
+    from assay.planner.capacity.training import TrainingOption, TrainingPlan
 
 _LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
 _MOST_HOURS = 24
+_GPUS = "h100,h200,b200,a100"
 
 
 def plan_command(
@@ -54,7 +56,7 @@ def plan_command(
     ] = "1h",
     gpu: Annotated[
         str, option("--gpu GPUS", "Accelerators to choose from; h100:16 says how many there are.")
-    ] = "h100,h200,b200,a100",
+    ] = _GPUS,
     dtype: Annotated[
         str | None,
         option("--dtype FORMATS", "Formats of weights to choose from; that of the model's files."),
@@ -98,6 +100,19 @@ def plan_command(
     simulate: Annotated[
         bool, option("--simulate", "Also replay the plan request by request.")
     ] = False,
+    train: Annotated[
+        str | None, option("--train MODEL", "Plan a training run instead, of --tokens in --days.")
+    ] = None,
+    tokens: Annotated[str | None, option("--tokens N", "Tokens of the run, such as 15T.")] = None,
+    days: Annotated[
+        float | None, option("--days DAYS", "When the run must be done, interruptions included.")
+    ] = None,
+    repair: Annotated[
+        float | None, option("--repair HOURS", "How long a failed node is away, for spares.")
+    ] = None,
+    where: Annotated[
+        str, option("--where PLACE", "Where a run is trained: a country or a state of the US.")
+    ] = "us_virginia",
     as_json: options.Json = False,
 ) -> Report:
     """Plan servers for a traffic: how few GPUs, which, what they cost, how sure it is.
@@ -105,6 +120,8 @@ def plan_command(
     Looks at every accelerator, layout and format, and prints the floor, the best plan and the next best, latencies
     with intervals, replicas by hour, money, energy and carbon, and what binds. Nothing runs: no GPU is needed.
     """
+    if train is not None:
+        return _training(train, tokens, days, gpu, where, offer, repair, as_json)
     from assay.load.capacity import plan_capacity
     from assay.load.workloads.spec import parse_share
 
@@ -131,6 +148,90 @@ def plan_command(
     if isinstance(answer, FleetPlan):
         return report_of(answer, lambda canvas: _fleet_text(answer, canvas), as_json)
     return report_of(answer, lambda canvas: _text(answer, canvas), as_json)
+
+
+def _training(
+    model: str, tokens: str | None, days: float | None, gpu: str, where: str, offer: str | None,
+    repair: float | None, as_json: bool,
+) -> Report:  # fmt: skip
+    """The plan of a training run."""
+    from assay.planner.capacity.training import GPUS, plan_training
+
+    if tokens is None or days is None:
+        missing = "--tokens" if tokens is None else "--days"
+        raise InputError(
+            f"plan --train: expected {missing}, got none",
+            "assay plan --train llama-3.1-8b --tokens 15T --days 60",
+        )
+    with working("planning") as progress:
+        answer = plan_training(
+            model, tokens, days, gpus=GPUS if gpu == _GPUS else _words(gpu), where=where,
+            offer=offer, repair_hours=repair, progress=progress,
+        )  # fmt: skip
+    return report_of(answer, lambda canvas: _training_text(answer, canvas), as_json)
+
+
+def _training_text(plan: "TrainingPlan", canvas: Canvas) -> Iterator[Line]:
+    yield from facts(
+        [("model", plan.model), ("run", f"{plan.tokens} tokens in {plan.days:g} days")], canvas
+    )
+    for run in plan.options:
+        yield ""
+        figures = run.figures
+        layout = ", ".join(f"{name} {value:g}" for name, value in run.layout.items())
+        yield ((f"{figures['gpus']:,.0f} x {run.gpu}", styles.VALUE), f": {layout}")
+        yield from facts(list(_training_facts(run)), canvas)
+    for gpu, reason in plan.refused:
+        yield ""
+        yield f"{gpu}: {reason}"
+
+
+def _training_facts(option: "TrainingOption") -> Iterator[tuple[str, str]]:
+    def said(name: str, scale: float, words: str) -> str:
+        value = option.figures[name]
+        return f"UNKNOWN {words}" if value is None else f"{value * scale:,.4g} {words}"
+
+    yield (
+        "time",
+        f"{said('seconds', 1 / 86400, 'days')}, {said('gpu_hours', 1 / 3600, 'GPU-hours')}",
+    )
+    yield (
+        "goodput",
+        (
+            f"{said('goodput', 100, '% of the time')}, {said('mfu', 100, '% MFU')}, "
+            f"{said('straggling', 1, 'x the median step by the slowest GPU')}"
+        ),
+    )
+    yield (
+        "failures",
+        (
+            f"{said('interruptions', 1, 'interruptions')}, one in {said('mtbf_seconds', 1 / 3600, 'h')}, "
+            f"{said('restart_seconds', 1 / 60, 'min to restart')}"
+        ),
+    )
+    yield (
+        "checkpoints",
+        (
+            f"every {said('checkpoint_seconds', 1 / 60, 'min')} (Daly), each stops training for "
+            f"{said('stall_seconds', 1, 's')}"
+        ),
+    )
+    spares = option.spare_nodes
+    yield (
+        "spares",
+        (
+            f"UNKNOWN: needs {option.unknown['spare_nodes']}"
+            if spares is None
+            else f"{count(spares, 'node')}, enough 99 % of the time"
+        ),
+    )
+    yield (
+        "cost",
+        (
+            f"{said('usd', 1e-6, 'million USD')}, {said('joules', 1 / 3.6e9, 'MWh')}, "
+            f"{said('kilograms', 1e-3, 't CO2e')}"
+        ),
+    )
 
 
 def _words(text: str) -> list[str]:
