@@ -58,7 +58,7 @@ fleet: setup ## simulate 10,000 promotions of a change that does nothing over a 
 	PYTHONPATH=tests/improve/fleet $(BIN)/python tests/improve/fleet/simulate_promotions.py
 
 fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)
-	for target in gguf kineto onnx safetensors weights; do \
+	for target in gguf kineto onnx safetensors speech weights; do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
 
 kernels: setup ## compile every variant of every CUDA kernel for three architectures; needs no GPU

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from assay.lazy_import import np
 
@@ -46,11 +46,8 @@ def log_mel(samples: Floats, bands: int, *, padding: int = HOP) -> Floats:
 
     Each is (log10(power) + 4) / 4, with powers raised to 8 decades below the largest.
     """
-    padded = np.pad(np.asarray(samples, np.float32), (0, padding))
-    half = FRAME // 2
-    # A signal shorter than the reflected part is reflected more than once.
-    framed = np.pad(padded, half, mode="reflect" if padded.size > 1 else "edge")
-    count = padded.size // HOP
+    framed = _padded(np.asarray(samples, np.float32), padding)
+    count = (len(samples) + padding) // HOP
     window = np.hanning(FRAME + 1)[:-1].astype(np.float32)
     filters = mel_filters(bands)
     features = np.empty((bands, count), np.float32)
@@ -68,3 +65,17 @@ def log_mel(samples: Floats, bands: int, *, padding: int = HOP) -> Floats:
     features += 4.0
     features /= 4.0
     return features
+
+
+def _padded(samples: Floats, zeros: int) -> Floats:
+    """Samples and zeros, reflected by half a frame at both ends: hours of them are copied once."""
+    half, size = FRAME // 2, samples.size + zeros
+    if size <= half:
+        # What is shorter than the reflected part is reflected more than once.
+        mode: Literal["reflect", "edge"] = "reflect" if size > 1 else "edge"
+        return np.pad(np.pad(samples, (0, zeros)), half, mode=mode)
+    framed = np.zeros(size + 2 * half, np.float32)
+    framed[half : half + samples.size] = samples
+    framed[:half] = framed[half + 1 : 2 * half + 1][::-1]
+    framed[-half:] = framed[-2 * half - 1 : -half - 1][::-1]
+    return framed
