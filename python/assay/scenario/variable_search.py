@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.79,
-    precision=5.88,
-    name=4.96,
+    coverage=8.8,
+    precision=5.85,
+    name=4.89,
     kind=1.43,
     target=1.39,
     training=-1.85,
-    device=3.31,
-    depth=-0.56,
+    device=3.33,
+    depth=-0.55,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 
