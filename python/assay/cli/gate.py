@@ -34,7 +34,7 @@ def gate_command(
         str,
         option(
             "--workload NAME|FILE",
-            "chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests.",
+            "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests.",
         ),
     ] = "chat",
     serve: Annotated[

@@ -23,7 +23,7 @@ def load_command(
         str,
         option(
             "--workload NAME|FILE",
-            "chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests: JSON "
+            "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests: JSON "
             "lines, Mooncake, BurstGPT, ShareGPT.",
         ),
     ] = "chat",

@@ -123,7 +123,7 @@ def run_command(
         str | None,
         option(
             "--workload NAME|FILE",
-            "chat, rag, edit, batch, decode, vllm-decode, or a file of recorded requests. "
+            "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests. "
             "chat if not given.",
         ),
     ] = None,

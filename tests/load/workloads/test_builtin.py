@@ -1,5 +1,6 @@
 """The built-in workloads: what each promises."""
 
+import itertools
 import math
 import statistics
 
@@ -7,14 +8,15 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.errors import AssayError
-from assay.load.workloads.builtin import BUILT_IN, GPU_SCALE, NAMES, PREFIXES, workload
+from assay.load.workloads.builtin import BUILT_IN, GPU_SCALE, NAMES, PREFIXES, SESSIONS, workload
 from assay.load.workloads.lengths import Uniform
+from assay.load.workloads.shape import shape
 from assay.load.workloads.texts import approximate_tokens
 from assay.load.workloads.workload import Objective, ServiceLevel
 
 
 def test_the_names_of_the_command_line() -> None:
-    assert NAMES == ("chat", "rag", "edit", "batch", "decode", "vllm-decode")
+    assert NAMES == ("chat", "rag", "sessions", "edit", "batch", "decode", "vllm-decode")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,7 +37,8 @@ def test_a_workload_is_the_same_for_a_seed_and_its_prompts_differ(name: str) -> 
 def test_prompts_are_as_long_as_the_notes_say(name: str) -> None:
     lengths = [approximate_tokens(one.prompt) for one in workload(name, requests=200).requests]
     assert min(lengths) >= {"chat": 7, "rag": 265, "edit": 100}.get(name, 1)
-    middle = {"chat": 48, "rag": 304, "edit": 128, "batch": 64, "decode": 16, "vllm-decode": 128}
+    middle = {"chat": 48, "rag": 304, "edit": 128, "batch": 64, "decode": 16, "vllm-decode": 128,
+              "sessions": 36 + 64}  # fmt: skip
     assert statistics.median(lengths) == pytest.approx(middle[name], rel=0.15)
 
 
@@ -61,6 +64,25 @@ def test_rag_prompts_share_one_of_a_few_beginnings() -> None:
     for one in requests:
         assert approximate_tokens(one.prompt[:400]) < one.prefix_tokens == 200
         assert one.prompt[:400] == requests[one.number % PREFIXES].prompt[:400]
+
+
+def test_turns_of_a_session_begin_with_what_was_said_before() -> None:
+    requests = workload("sessions", requests=2 * 4 * SESSIONS).requests
+    for request in requests:
+        turn = request.number // SESSIONS % 4
+        assert request.prefix_tokens == 64 * turn
+        if turn:
+            # The turn before, of the same session; a text has a token or two less than it may.
+            before = requests[request.number - SESSIONS]
+            words = zip(request.prompt.split(), before.prompt.split(), strict=False)
+            said = [word for word, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], words)]
+            assert approximate_tokens(" ".join(said)) >= 0.95 * before.prefix_tokens
+            assert approximate_tokens(request.prompt) > 0.95 * request.prefix_tokens
+    others = {request.prompt[:60] for request in requests if request.number // SESSIONS % 4 == 3}
+    assert len(others) == 2 * SESSIONS
+    assert shape(workload("sessions")).prefix_share > 0.5
+    scaled = workload("sessions", scale=GPU_SCALE).requests[-1]
+    assert scaled.prefix_tokens == 3 * 64 * GPU_SCALE
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, GPU_SCALE])

@@ -1,4 +1,4 @@
-"""The workloads that are known by name: chat, rag, edit, batch, decode and vllm-decode.
+"""The workloads that are known by name: chat, rag, sessions, edit, batch, decode and vllm-decode.
 
 Lengths at scale 1 fit a small model on a few CPU cores: a window of some requests takes seconds.
 `GPU_SCALE` makes them as long as recorded chats and retrieval prompts are.
@@ -49,7 +49,10 @@ class BuiltIn:
     concurrency: int | None
     """None: as many as there are requests, all at once."""
     prefix_tokens: int = 0
-    """Tokens at the beginning of a prompt that other requests have too."""
+    """Tokens at the beginning of a prompt that other requests have too; of `sessions`, those that
+    each turn adds to what was said before."""
+    turns: int = 1
+    """Turns of a session; the prompt of each but the first has what was said before."""
     scales: bool = True
     """Whether `scale` changes its lengths; those of vllm-decode are its definition."""
     temperature: float = 0.0
@@ -73,6 +76,40 @@ def _with_prefix(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
     prefix = _writer(kind, planned, f"prefix {planned.number % PREFIXES}").text(shared)
     own = _writer(kind, planned, f"{planned.number}").text(planned.tokens - shared)
     return f"{prefix} {own}", shared
+
+
+SESSIONS: Final = 8
+"""Sessions whose turns take turns: between two of one session, all others are asked for theirs."""
+
+
+def _place(number: int, turns: int) -> tuple[int, int]:
+    """Session and turn of a request.
+
+    >>> [_place(number, 4) for number in (0, 7, 8, 31, 32)]
+    [(0, 0), (7, 0), (0, 1), (7, 3), (8, 0)]
+    """
+    round_of, within = divmod(number, SESSIONS * turns)
+    turn, session = divmod(within, SESSIONS)
+    return round_of * SESSIONS + session, turn
+
+
+def _said_before(kind: BuiltIn, number: int) -> int:
+    """Tokens of the turns before a request."""
+    return kind.prefix_tokens * _place(number, kind.turns)[1]
+
+
+def _as_turn(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
+    """What was said before in the session, questions and answers, and then the question of this turn.
+
+    The answers are written ahead: both sides of an experiment are asked the same, whatever they answer.
+    """
+    session, turn = _place(planned.number, kind.turns)
+    before = [
+        _writer(kind, planned, f"session {session} turn {earlier}").text(kind.prefix_tokens)
+        for earlier in range(turn if kind.prefix_tokens else 0)
+    ]
+    own = _writer(kind, planned, f"{planned.number}").text(planned.tokens)
+    return " ".join((*before, own)), _said_before(kind, planned.number)
 
 
 def _to_repeat(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
@@ -123,6 +160,21 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             requests=48,
             concurrency=4,
             prefix_tokens=200,
+        ),
+        BuiltIn(
+            "sessions",
+            f"sessions of 4 turns, {SESSIONS} at a time: every prompt but a session's first begins with "
+            "what was said before",
+            Uniform(24, 48),
+            Uniform(16, 48),
+            _as_turn,
+            Objective("request_throughput"),
+            requests=64,
+            concurrency=4,
+            prefix_tokens=64,
+            turns=4,
+            note="lengths of prompts are those of the questions; each turn adds those of a question and "
+            "its answer, which is written ahead so that both sides are asked the same",
         ),
         BuiltIn(
             "edit",
@@ -253,7 +305,10 @@ def _requests(
 ) -> Iterator[PlannedRequest]:
     random = Random(f"{kind.name} lengths {seed}")
     lengths = [(kind.input.draw(random), kind.output.draw(random)) for _ in range(number)]
-    if (total := sum(tokens for tokens, _ in lengths)) > MAX_PROMPT_TOKENS:
+    total = sum(tokens for tokens, _ in lengths)
+    if kind.turns > 1:
+        total += sum(_said_before(kind, index) for index in range(number))
+    if total > MAX_PROMPT_TOKENS:
         raise InputError(
             f"workload {kind.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all, "
             f"got {total:,}",
