@@ -211,3 +211,22 @@ def test_sliding_window_limits_decode_only_where_the_engine_skips_it(
         for tokens in (4096, 16384)
     )  # fmt: skip
     assert (long > 1.2 * short) == grows
+
+
+def test_top_p_orders_every_logit_of_every_sampled_token(registry: Registry) -> None:
+    values = given("h200_sxm", "llama-3.1-8b", concurrency=64)
+    sampled = ask(registry, "decode.tokens", values)
+    plain = ask(registry, "decode.time", values)
+    ordered = ask(registry, "decode.time", values | {"serving.sort_time": 1e-10})
+    assert ordered - plain == pytest.approx(1e-10 * 128_256 * sampled, rel=1e-6)
+
+
+def test_board_energy_is_power_over_rate_and_tails_are_longer_than_medians() -> None:
+    scenario = built_in.preset("llama3_8b_h200_serving")
+    names = ("board_power", "board_energy", "throughput", "median_interval", "tail_interval")
+    power, energy, rate, median, tail = (
+        scenario.resolve(f"serving.{name}").value or 0.0 for name in names
+    )
+    assert energy * rate == pytest.approx(power, rel=1e-9)
+    assert 70 < power < 700
+    assert 0 < median <= tail

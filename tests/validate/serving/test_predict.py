@@ -207,6 +207,11 @@ def test_a_release_decides_features_and_kernels() -> None:
     assert engines.given("trtllm", "offline", (0, 14))[eager] == 1
     assert engines.given("trtllm", "offline", (1, 2))[eager] == 0
     assert engines.given("trtllm", "offline")[eager] == 0
+    # vLLM 0.11 sorts all logits for top-p, in copies that 0.24 does without.
+    logit, before, now = "serving.logit_bytes", (0, 11, 1), (0, 24)
+    assert engines.given("vllm", release=before)[logit] > 3 * engines.given("vllm")[logit]
+    assert engines.sort_time("vllm", before) > 0
+    assert engines.sort_time("vllm", now) == engines.sort_time("sglang", before) == 0
 
 
 @pytest.mark.parametrize(
