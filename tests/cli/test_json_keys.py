@@ -632,6 +632,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "target": MAYBE_TEXT,
             "families": FLAG,
             "rows": Each(DEBT),
+            "layers": Each({"layer": TEXT, "kinds": Keyed(COUNT), "owed": COUNT}),
             "degradations": Each(TEXT, some=False),
         },
     ),
@@ -807,6 +808,9 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                     "dependents": COUNT,
                     "target": MAYBE_TEXT,
                 }
+            ),
+            "layers": Each(
+                {"layer": TEXT, "kind": TEXT, "items": COUNT, "weight": NUMBER, "heaviest": TEXT}
             ),
         },
     ),

@@ -16,11 +16,11 @@ _PROCESSES: Final = {"2": "n2", "3": "n3e", "4": "n4", "5": "n5", "7": "n7"}
 """Entries of the catalog by the length in a process's name."""
 _SCANNER: Final = ("processes/n5", "scanners/nxe_3600d")
 _HEADLINES: Final = (
-    (r"\bsteps?\b|\bfast|\bspeed|\bslow|\btime\b", "training.step_time"),
-    (r"\bcarbon|\bemission|\bco2\b", "carbon.per_token"),
-    (r"\benergy\b", "econ.energy.per_token"),
-    (r"\bpower\b|\bwatts?\b", "gpu.power"),
-    (r"\bdies?\b|\barea\b", "manufacturing.die.area"),
+    (re.compile(r"\bsteps?\b|\bfast|\bspeed|\bslow|\btime\b"), "training.step_time"),
+    (re.compile(r"\bcarbon|\bemission|\bco2\b"), "carbon.per_token"),
+    (re.compile(r"\benergy\b"), "econ.energy.per_token"),
+    (re.compile(r"\bpower\b|\bwatts?\b"), "gpu.power"),
+    (re.compile(r"\bdies?\b|\barea\b"), "manufacturing.die.area"),
 )
 """What a shrink is asked for, by words; else the cost of a token."""
 
@@ -50,7 +50,7 @@ def shrink(reading: Reading) -> Outcome:
     process = _process(reading)
     if process is None:
         raise InputError("which process?", "2, 3, 4, 5 or 7 nm: assay catalog list processes")
-    asked = (target for cue, target in _HEADLINES if re.search(cue, reading.rest))
+    asked = (target for cue, target in _HEADLINES if cue.search(reading.rest))
     target = next(asked, "econ.cost.per_token")
     assumed = ("a training run of Llama 3 8B", "as many transistors, switched as often")
     before, after = (

@@ -115,7 +115,7 @@ def plan_command(
     ] = "us_virginia",
     as_json: options.Json = False,
 ) -> Report:
-    """Plan servers for a traffic: how few GPUs, which, what they cost, how sure it is.
+    """Plan how few GPUs a traffic needs, and what they cost.
 
     Looks at every accelerator, layout and format, and prints the floor, the best plan and the next best, latencies
     with intervals, replicas by hour, money, energy and carbon, and what binds. Nothing runs: no GPU is needed.

@@ -17,7 +17,6 @@ GPUS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
 """Accelerators that are looked at where none is named."""
 SPARED: Final = 0.99
 """Share of the time in which there are enough spare nodes."""
-_DAY: Final = 86400.0
 _FIGURES: Final = {
     "gpus": "training.gpus",
     "nodes": "cluster.job.nodes",
