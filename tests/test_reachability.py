@@ -19,7 +19,7 @@ ENTRIES = (
     *("assay.engine", "assay.jit", "assay.model", "assay.ops", "assay.ops.audio", "assay.runtime"),
     # What `registry.graph` offers.
     "assay.model.graphs.dependency_graph.*",
-    *("assay.xp", "assay.xp.fft", "assay.xp.linalg", "assay.xp.inspection.*"),
+    *("assay.xp", "assay.xp.fft", "assay.xp.linalg", "assay.xp.random", "assay.xp.inspection.*"),
 )
 _IMPORT = re.compile(r"^from (assay[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 _CALL = re.compile(r"\w\.(\w+)\(")

@@ -19,7 +19,7 @@ from assay.runtime.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from assay.xp import fft as fft, linalg as linalg
+from assay.xp import fft as fft, linalg as linalg, random as random
 from assay.xp.binary import (
     add as add,
     atan2 as atan2,
@@ -78,6 +78,7 @@ from assay.xp.data_types import (
     isdtype as isdtype,
     result_type as result_type,
 )
+from assay.xp.extensions import einsum as einsum, pad as pad
 from assay.xp.inspection import __array_namespace_info__ as __array_namespace_info__
 from assay.xp.manipulation import (
     broadcast_arrays as broadcast_arrays,
