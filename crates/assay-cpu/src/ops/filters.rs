@@ -112,7 +112,7 @@ pub fn recursive_filter(
     check_length("recursive_filter", "b", b.len(), &[order + 1])?;
     check_length("recursive_filter", "out", out.len(), &[x.len()])?;
     check_value("recursive_filter", "a[0]", leading != 0.0, "other than 0", leading)?;
-    let batch = if order == 0 { 1 } else { state.len() / order };
+    let batch = state.len().checked_div(order).unwrap_or(1);
     let samples = x.len().checked_div(batch).unwrap_or(0);
     check_length("recursive_filter", "x", x.len(), &[batch, samples])?;
     let scaled = |taps: &[f32]| -> Vec<f64> {

@@ -69,9 +69,9 @@ fn butterflies<V: Vector, B: Butterfly<R>, const R: usize>(
         let twiddles = &stage.twiddles[block * (R - 1)..(block + 1) * (R - 1)];
         for place in 0..stride {
             let mut inputs = [(v.splat(0.0), v.splat(0.0)); R];
-            for index in 0..R {
+            for (index, input) in inputs.iter_mut().enumerate() {
                 let at = place + stride * (block + blocks * index);
-                inputs[index] = (v.load(&re[at]), v.load(&im[at]));
+                *input = (v.load(&re[at]), v.load(&im[at]));
             }
             let outputs = B::apply(v, inputs);
             for index in 0..R {
