@@ -33,6 +33,7 @@ def test_simulated_plan_is_in_the_json(cli: Cli) -> None:
     assert data["best"]["latencies"]["first_token"]["p99"]["value"] < 1.0
 
 
+@pytest.mark.slow
 def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
     asked = ("plan", "--model", "llama-3.1-8b=0.5,qwen3-8b=50%", "--tensor", "1", "--rate", "60")
     text = cli(*asked, "--gpu", "h100:2,h200:9", *LEVEL).out
@@ -78,9 +79,15 @@ def test_an_empty_trace_is_one_line(cli: Cli, tmp_path: Path) -> None:
     assert "got an empty file" in done.err
 
 
+@pytest.mark.slow
 def test_a_training_run_says_what_is_unknown(cli: Cli) -> None:
     asked = ("plan", "--train", "llama-3.1-8b", "--tokens", "1T", "--gpu", "h100")
     text = cli(*asked, "--days", "30").out
     assert "x h100_sxm: tensor" in text
     assert "spares       UNKNOWN: needs how long a failed node is away" in text
-    assert "expected --days, got none" in cli(*asked).err
+
+
+def test_a_training_run_needs_its_days(cli: Cli) -> None:
+    done = cli("plan", "--train", "llama-3.1-8b", "--tokens", "1T")
+    assert done.code == 2
+    assert "expected --days, got none" in done.err

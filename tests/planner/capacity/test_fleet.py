@@ -89,6 +89,12 @@ def compare(seed: int) -> None:
 
 
 def test_fleets_are_the_cheapest_of_all_of_small_instances() -> None:
+    for seed in range(25):
+        compare(seed)
+
+
+@pytest.mark.slow
+def test_fleets_are_the_cheapest_of_all_of_two_hundred_instances() -> None:
     for seed in range(200):
         compare(seed)
 
@@ -111,7 +117,7 @@ def never_exceeds(count: int, start: int = 0) -> None:
 
 
 def test_no_budget_is_exceeded() -> None:
-    never_exceeds(100)
+    never_exceeds(40)
 
 
 @pytest.mark.slow

@@ -72,6 +72,7 @@ def test_one_replica_fewer_breaks_the_objective() -> None:
     assert not sizing.keeps(sizing.first, 200.0, best.replicas - 1)
 
 
+@pytest.mark.slow
 def test_a_smaller_risk_takes_no_fewer_gpus() -> None:
     sure, likely = (planner(120.0, risk=risk, tensor=[1]).plan().best for risk in (0.01, 0.5))
     assert sure.gpus > likely.gpus
@@ -185,6 +186,7 @@ def test_prefix_routing_needs_no_more_replicas_than_any_routing() -> None:
     assert near.gpus < anywhere.gpus
 
 
+@pytest.mark.slow
 def test_a_simulated_plan_agrees_with_its_closed_form() -> None:
     made = planner(tensor=[1])
     best = made.plan().best
