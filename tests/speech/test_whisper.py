@@ -12,8 +12,9 @@ from assay.errors import InputError
 from assay.speech.whisper.decoder import Encoded
 from assay.speech.whisper.loading import WhisperModel, open_files
 from assay.speech.whisper.search import Search, SearchOptions
+from assay.speech.whisper.segments import Piece
 from assay.speech.whisper.token_rules import TokenRules
-from assay.speech.whisper.word_times import _attention, median_filter, warped_path
+from assay.speech.whisper.word_times import _attention, median_filter, warped_path, with_words
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,11 @@ def test_sampling_is_repeatable_and_obeys_the_rules(model: WhisperModel, encoded
     assert first <= texts[0][0] <= first + 50
     times = [token for token in texts[0] if token >= first]
     assert times == sorted(times)
+
+
+def test_a_window_of_one_frame_has_no_words(model: WhisperModel, encoded: Encoded) -> None:
+    pieces = [Piece(0.0, 0.01, (300, 4_000))]
+    assert with_words(model, encoded, pieces, "en", 0, 1, 0.0) == pieces
 
 
 def test_a_path_through_a_band_follows_it() -> None:

@@ -50,7 +50,9 @@ def with_words(
         [token for token in piece.tokens if token < vocabulary.transcript_end] for piece in pieces
     ]
     tokens = [token for text in texts for token in text]
-    words = _aligned(model, encoded, tokens, language, frames) if tokens else []
+    # A frame alone is less than a state, and there is nothing to align with.
+    has_states = frames >= 2
+    words = _aligned(model, encoded, tokens, language, frames) if tokens and has_states else []
     durations = np.array([word.end - word.start for word, _ in words if word.end > word.start])
     median = min(_LONGEST_MEDIAN, float(np.median(durations))) if durations.size else 0.0
     if durations.size:
