@@ -94,7 +94,10 @@ impl Direct<'_> {
                 let tiles = block * strips..((block + 1) * strips).min(tiles);
                 STRIPS.with_borrow_mut(|buffer| {
                     let strips = buffer.floats(tiles.len() * strip);
-                    self.copy_strips(&layout, (image, group), &tiles, tile.nr(), strips);
+                    let (first_tile, columns) = (tiles.start, tile.nr());
+                    let place = (image, group);
+                    let layout = &layout;
+                    context.level.run(Copy { direct: self, layout, place, tiles, columns, strips });
                     context.level.run(Block {
                         direct: self,
                         tile,
@@ -103,7 +106,7 @@ impl Direct<'_> {
                         packed: &packed[group * panels * panel..(group + 1) * panels * panel],
                         panels: panels * part / parts..panels * (part + 1) / parts,
                         strips,
-                        first_tile: tiles.start,
+                        first_tile,
                         first_filter: group * self.filters.count,
                         target: (self.output_row)(image, group),
                         epilogue,
@@ -139,38 +142,94 @@ impl Direct<'_> {
                 // SAFETY: panels do not overlap.
                 let out = unsafe { out.slice_mut(index * panel..(index + 1) * panel) };
                 let (group, first) = (index / panels, index % panels * height);
-                if filters.count - first < height {
-                    out.fill(0.0);
-                }
-                let start = group * filters.group_stride + first * filters.filter_stride;
-                let lanes = height.min(filters.count - first);
-                for (row, out) in out.chunks_exact_mut(self.taps.len() * height).enumerate() {
-                    let weights = &filters.weight[start + row * filters.depth_stride..];
-                    for (tap, out) in self.taps.iter().zip(out.chunks_exact_mut(height)) {
-                        let weights = weights[tap.column..].iter().step_by(filters.filter_stride);
-                        for (out, weight) in out[..lanes].iter_mut().zip(weights) {
-                            *out = *weight;
-                        }
-                    }
-                }
+                context.level.run(PackPanel { direct: self, group, first, height, out });
             }
         });
     }
+}
 
-    fn copy_strips(
-        &self,
-        layout: &StripLayout,
-        (image, group): (usize, usize),
-        tiles: &Range<usize>,
-        width: usize,
-        strips: &mut [f32],
-    ) {
+/// One panel of filters, from filter `first` of a group on.
+struct PackPanel<'a> {
+    direct: &'a Direct<'a>,
+    group: usize,
+    first: usize,
+    height: usize,
+    out: &'a mut [f32],
+}
+
+impl Kernel for PackPanel<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let PackPanel { direct: Direct { filters, taps, depth, .. }, group, first, height, out } =
+            self;
+        let start = group * filters.group_stride + first * filters.filter_stride;
+        let lanes = height.min(filters.count - first);
+        let columns = depth * taps.len();
+        // All weights of a filter, in order.
+        let in_order = filters.depth_stride == taps.len() && filters.filter_stride == columns;
+        let mut done = 0;
+        if in_order && lanes == height {
+            let zeros = [0.0; LANES];
+            let mut square = [zeros; LANES];
+            // A row of the square is stored whole; the next one covers what it has too much.
+            while done + 2 * LANES <= columns {
+                let mut lines = [&zeros; LANES];
+                for (lane, line) in lines.iter_mut().enumerate().take(lanes) {
+                    if let Some(chunk) =
+                        filters.weight[start + lane * columns + done..].first_chunk()
+                    {
+                        *line = chunk;
+                    }
+                }
+                v.transpose(lines, &mut square);
+                for (column, values) in square.iter().enumerate() {
+                    let at = (done + column) * height;
+                    if let Some(out) = out[at..].first_chunk_mut() {
+                        v.store(v.load(values), out);
+                    }
+                }
+                done += LANES;
+            }
+        }
+        for (index, out) in out.chunks_exact_mut(height).enumerate().skip(done) {
+            let (row, tap) = (index / taps.len(), &taps[index % taps.len()]);
+            let weights = &filters.weight[start + row * filters.depth_stride + tap.column..];
+            let weights = weights.iter().step_by(filters.filter_stride).take(lanes);
+            out.fill(0.0);
+            for (out, weight) in out.iter_mut().zip(weights) {
+                *out = *weight;
+            }
+        }
+    }
+}
+
+/// The strips of a task, copied with the level's instructions.
+struct Copy<'a> {
+    direct: &'a Direct<'a>,
+    layout: &'a StripLayout,
+    /// Image and group.
+    place: (usize, usize),
+    tiles: Range<usize>,
+    /// Outputs of a tile.
+    columns: usize,
+    strips: &'a mut [f32],
+}
+
+impl Kernel for Copy<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, _: V) {
+        let Copy { direct, layout, place: (image, group), tiles, columns, strips } = self;
         let row = layout.row();
-        for (tile, strip) in tiles.clone().zip(strips.chunks_exact_mut((self.depth * row).max(1))) {
+        for (tile, strip) in tiles.zip(strips.chunks_exact_mut((direct.depth * row).max(1))) {
+            let runs = layout.runs(tile * columns, direct.width);
             for (index, strip) in strip.chunks_exact_mut(row).enumerate() {
-                match (self.input_row)(image, group, index) {
+                match (direct.input_row)(image, group, index) {
                     Some(first) => {
-                        layout.copy(&self.x[first..first + self.width], tile * width, strip);
+                        layout.copy(&runs, &direct.x[first..first + direct.width], strip);
                     }
                     None => strip.fill(0.0),
                 }

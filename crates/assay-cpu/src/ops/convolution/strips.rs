@@ -1,5 +1,7 @@
 //! Strips of the input: the columns that one tile of outputs reads, padding included.
 
+use std::ops::Range;
+
 /// One column of the kernel: output column t reads element t x step + position of an input row.
 pub(super) struct Tap {
     /// The column of the kernel.
@@ -47,29 +49,48 @@ impl StripLayout {
         self.run * self.phases.len()
     }
 
-    /// Copies what the tile from output column `column` on reads of an input row; zeros outside of it.
-    pub fn copy(&self, input: &[f32], column: usize, strip: &mut [f32]) {
+    /// For each phase, which elements of its run are inside of a row of `width` elements, and where the first of them is,
+    /// of the tile from output column `column` on.
+    pub fn runs(&self, column: usize, width: usize) -> Vec<(Range<usize>, usize)> {
         let step = self.step as isize;
-        let start = (column as isize + self.lowest) * step;
-        for (phase, run) in self.phases.iter().zip(strip.chunks_exact_mut(self.run)) {
-            let start = start + *phase as isize;
-            // The first element of the run that is inside of the row, and the first that is past its end.
+        let runs = self.phases.iter().map(|phase| {
+            let start = (column as isize + self.lowest) * step + *phase as isize;
             let inside = ((-start).max(0) + step - 1) / step;
-            let past = (input.len() as isize - start).max(0);
-            let inside = (inside as usize).min(run.len());
-            let past = (((past + step - 1) / step) as usize).clamp(inside, run.len());
-            run[..inside].fill(0.0);
-            run[past..].fill(0.0);
-            if inside == past {
+            let past = (width as isize - start).max(0);
+            let inside = (inside as usize).min(self.run);
+            let past = (((past + step - 1) / step) as usize).clamp(inside, self.run);
+            (inside..past, (start + inside as isize * step).max(0) as usize)
+        });
+        runs.collect()
+    }
+
+    /// Copies what a tile reads of an input row; zeros outside of it.
+    #[inline(always)]
+    pub fn copy(&self, runs: &[(Range<usize>, usize)], input: &[f32], strip: &mut [f32]) {
+        for ((inside, first), run) in runs.iter().zip(strip.chunks_exact_mut(self.run)) {
+            run[..inside.start].fill(0.0);
+            run[inside.end..].fill(0.0);
+            if inside.is_empty() {
                 continue;
             }
-            let first = (start + inside as isize * step) as usize;
-            let run = &mut run[inside..past];
-            if self.step == 1 {
-                run.copy_from_slice(&input[first..first + run.len()]);
-            } else {
-                for (value, from) in run.iter_mut().zip(input[first..].iter().step_by(self.step)) {
-                    *value = *from;
+            let run = &mut run[inside.clone()];
+            let from = &input[*first..];
+            match self.step {
+                1 => run.copy_from_slice(&from[..run.len()]),
+                2 => {
+                    // Two in a row: the compiler knows how to take every other element of those.
+                    let pairs = from.as_chunks::<2>().0;
+                    for (value, [even, _]) in run.iter_mut().zip(pairs) {
+                        *value = *even;
+                    }
+                    if let (Some(value), true) = (run.last_mut(), pairs.len() * 2 < from.len()) {
+                        *value = from[2 * (inside.len() - 1)];
+                    }
+                }
+                step => {
+                    for (value, from) in run.iter_mut().zip(from.iter().step_by(step)) {
+                        *value = *from;
+                    }
                 }
             }
         }
