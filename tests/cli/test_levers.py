@@ -11,7 +11,7 @@ KEYS = [
 ]  # fmt: skip
 MINE = """\
 format: assay.levers/1
-engine: sglang
+engine: lmdeploy
 levers:
   - name: radix-cache
     mechanism: Shared prefixes are computed once.
@@ -20,7 +20,7 @@ levers:
     safety: safe
     hot: false
     correctness: rounding
-    reference: SGLang's documentation
+    reference: its documentation
 """
 
 
@@ -38,19 +38,19 @@ def test_list_has_every_lever_with_all_keys(cli: Any) -> None:
 def test_list_of_an_engine_and_a_file(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(MINE)
-    outcome = cli("levers", "list", "--engine", "sglang", "--file", str(path))
+    outcome = cli("levers", "list", "--engine", "lmdeploy", "--file", str(path))
     assert outcome.code == 0
     header, row, *_, last = outcome.out.splitlines()
     assert header.split() == ["lever", "engine", "change", "risk", "outputs", "knobs"]
     assert row.split() == [
-        "radix-cache", "sglang", "restart", "safe", "rounding", "disable_radix_cache",
+        "radix-cache", "lmdeploy", "restart", "safe", "rounding", "disable_radix_cache",
     ]  # fmt: skip
     assert last.startswith("1 lever;")
 
 
 def test_show_by_name_and_by_engine(cli: Any) -> None:
     both = cli("levers", "show", "larger-batch", "--json")
-    assert [one["engine"] for one in both.data] == ["assay", "vllm"]
+    assert [one["engine"] for one in both.data] == ["assay", "sglang", "tensorrt-llm", "vllm"]
     one = cli("levers", "show", "vllm/larger-batch")
     assert "max_num_seqs" in one.out
     assert "max_batch" not in one.out
@@ -64,7 +64,7 @@ def test_check_counts_the_levers_of_files(cli: Any, tmp_path: Path) -> None:
     outcome = cli("levers", "check", str(path))
     assert (outcome.code, outcome.out) == (0, f"{path}: 1 lever, valid\n")
     built_in = cli("levers", "check", "--json").data
-    assert [list(one) for one in built_in] == [["file", "levers"]] * 3
+    assert [list(one) for one in built_in] == [["file", "levers"]] * 5
     assert sum(one["levers"] for one in built_in) >= 30
 
 
