@@ -81,6 +81,7 @@ def test_schema_lists_every_route(http: httpx.Client) -> None:
         "/v1/chat/completions",
         "/v1/responses",
         "/v1/embeddings",
+        "/v1/audio/speech",
         "/v1/rerank",
         "/v1/score",
         "/tokenize",
