@@ -62,3 +62,18 @@ def test_articles_of_both_sides_compare_one_with_one() -> None:
 
 def test_no_gpus_at_all_are_refused() -> None:
     assert ask("does llama 3.1 8b fit on 0 H100s").outcome is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which GPU is best for llama 3.1 70b under $5 per hour?",
+        "which GPU below $3 per hour is cheapest for llama 3.1 8b?",
+        "cost per million tokens of llama 3.1 8b on one H100 for at most $2 an hour",
+    ],
+)
+def test_a_limit_of_a_price_is_no_price(question: str) -> None:
+    answer = ask(question)
+    assert answer.outcome is None
+    assert answer.problem is not None
+    assert "a limit of a price, not a price" in answer.problem.message

@@ -76,6 +76,7 @@ def electricity_bill(reading: Reading) -> Outcome:
     # A price that the question gives is not used by the power.
     assumed = (
         *drawn.assumed,
+        "each GPU with its share of a server of 8, of the network and of the cooling",
         *(() if money["place"] or money["electricity_price"] else ("in us_virginia",)),
     )
     commands = (drawn.result.command, price.command)

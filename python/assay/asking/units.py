@@ -13,6 +13,7 @@ from assay.model.language.units import Unit, parse_unit
 
 _UNITS: Final = {
     "gib": "GiB", "mib": "MiB", "tib": "TiB", "kib": "KiB", "gb": "GB", "mb": "MB", "tb": "TB",
+    "gigabyte": "GB", "gig": "GB", "terabyte": "TB", "megabyte": "MB", "kilobyte": "kB",
     "kb": "kB", "wh": "Wh", "kwh": "kWh", "mwh": "MWh", "gwh": "GWh", "joule": "J", "ton": "t",
     "tonne": "t", "kg": "kg", "kilogram": "kg", "gram": "g", "kw": "kW", "mw": "MW", "watt": "W", "kilowatt": "kW",
     "megawatt": "MW",

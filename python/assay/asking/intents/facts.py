@@ -148,13 +148,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="bandwidth",
-        cue=(r"bandwidth",),
+        cue=(
+            r"bandwidth",
+            r"\b(?:fast|faster|slower|speed)\b.*\b(?:hbm|vram|memory)\b",
+            r"\b(?:hbm|vram|memory)\b.*\b(?:fast|faster|slower|speed)\b",
+        ),
         answer=facts.bandwidth,
         slots="accelerator gpus nodes",
         nearest=RESOLVE.format("gpu.memory.bandwidth"),
         needs="accelerator",
         lacks="model",
-        words="hbm memory peak higher",
+        words="hbm vram memory peak higher fast faster slower speed read reads",
         more_is_better=True,
     ),
     intent(
