@@ -19,6 +19,7 @@ QUESTIONS = json.loads(
     (Path(__file__).parents[1] / "data" / "questions.json").read_text(encoding="utf-8")
 )
 
+COUNT = re.compile(r"\d+")
 WEIGHT = re.compile(r"(\w+)=(-?[\d.]+)")
 
 
@@ -55,11 +56,16 @@ def test_most_questions_find_their_variable(search: VariableSearch) -> None:
     assert held_out >= 0.8
 
 
-def test_weights_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fit_of_today_does_no_better(
+    search: VariableSearch, capsys: pytest.CaptureFixture[str]
+) -> None:
     ask.main()
-    printed = capsys.readouterr().out.splitlines()[-1]
-    found = {name: float(text) for name, text in WEIGHT.findall(printed)}
-    assert found == pytest.approx(WEIGHTS._asdict(), abs=0.1)
+    printed = capsys.readouterr().out.splitlines()
+    right, of = map(int, COUNT.findall(printed[0]))
+    assert accuracy(search, QUESTIONS[::2]) >= right / of
+    # Every new variable moves the fit a little: the weights are its, not equal to the last digit.
+    found = {name: float(text) for name, text in WEIGHT.findall(printed[-1])}
+    assert found == pytest.approx(WEIGHTS._asdict(), abs=1.0)
 
 
 def test_the_unit_decides_between_power_and_its_cost(search: VariableSearch) -> None:

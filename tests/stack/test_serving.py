@@ -81,6 +81,9 @@ def test_weights_of_published_models(registry: Registry) -> None:
     assert ask(registry, "weight_memory", one | {"serving.tensor": 2}) == pytest.approx(
         8_030_261_248, rel=1e-9
     )
+    # In four bytes all of them are: the embedding is not narrower than the rest.
+    full = one | {"serving.weight_bytes": 4}
+    assert ask(registry, "weight_memory", full) == pytest.approx(4 * 8_030_261_248, rel=1e-9)
     # Attention weights once more for each further replica.
     two = one | {"serving.tensor": 2, "serving.attention_replicas": 2}
     attention = 32 * (4096 * 4096 * 2 + 4096 * 1024 * 2)

@@ -80,14 +80,14 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.8,
-    precision=5.85,
-    name=4.89,
-    kind=1.43,
-    target=1.39,
-    training=-1.85,
-    device=3.33,
-    depth=-0.55,
+    coverage=8.74,
+    precision=5.96,
+    name=5.18,
+    kind=1.49,
+    target=1.1,
+    training=-1.83,
+    device=3.2,
+    depth=-0.28,
 )
 """Log-odds by feature; assay.validate.fitting.ask prints them."""
 

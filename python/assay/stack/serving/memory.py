@@ -16,7 +16,7 @@ _PROFILE = cited(
     "vLLM documentation, engine arguments, and source, gpu_worker.py",
     "determine_available_memory: KV cache in what a profiled step leaves",
 )
-# Embedding, output projection and norms stay in 16 bits.
+# Activations are in 16 bits; embedding, output projection and norms too, where other weights are narrower.
 _WIDE = number("2 byte")
 
 expert_parameters = scope.declare(
@@ -35,7 +35,7 @@ weight_memory = scope.declare(
     "weight_memory, M_w [byte/GPU as GB/GPU]: weights on one GPU",
     equals=(
         expert_parameters * d.expert_bytes
-        + parameters.embedding_parameters * _WIDE
+        + parameters.embedding_parameters * maximum(d.weight_bytes, _WIDE)
         + (parameters.parameters - expert_parameters - parameters.embedding_parameters) * d.weight_bytes
         + (d.attention_replicas - 1) * (attention_parameters + _shared) * d.weight_bytes
     )
