@@ -73,6 +73,8 @@ _IS_IT: Final = re.compile(
     r"|(?:fast|slow|cheap|quick|dear)er|better|worse|costlier)\b"
 )
 """A question whether one alternative is so, not which of them."""
+_OUTWORDED: Final = re.compile(r"^(?:higher|lower) ")
+"""What a word of the question says better."""
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
 _NO_ANSWER: Final = "no answer"
@@ -219,7 +221,8 @@ def as_asked(reading: Reading, outcome: Outcome) -> Outcome:
     differ = outcome.ratio >= _SAME
     verdict = "yes" if outcome.choice == subject and differ else "no"
     word = f"{outcome.choice} is {match['word']}, " if differ else ""
-    text = f"{verdict}: {word}{outcome.text.removeprefix(f'{outcome.choice}, ')}"
+    behind = _OUTWORDED.sub("", outcome.text.removeprefix(f"{outcome.choice}, "))
+    text = f"{verdict}: {word}{behind}"
     return replace(outcome, text=text, verdict=verdict)
 
 
@@ -297,7 +300,9 @@ def _best(
     if len(ordered) > 1:
         ends = (first.number[0] or 0.0, outcomes[ordered[1]].number[0] or 0.0)
         ratio = max(ends) / min(ends) if min(ends) > 0 else None
-        by = "about the same" if ratio and ratio < _SAME else f"by {ratio or 1:.3g} times"
+        by = f"{'higher' if more_is_better else 'lower'} by {ratio or 1:.3g} times"
+        if ratio and ratio < _SAME:
+            by = "about the same"
         text = f"{ordered[0]}, {by}: {first.text}" if ratio else text
     shared = set.intersection(*(set(outcomes[name].assumed) for name in ordered))
     assumed = dict.fromkeys(
