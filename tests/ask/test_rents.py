@@ -1,5 +1,7 @@
 """Whose price an hourly price is, as a stranger said it; expected figures by hand."""
 
+import re
+
 import pytest
 
 from assay.asking.answering import ask
@@ -77,3 +79,11 @@ def test_a_limit_of_a_price_is_no_price(question: str) -> None:
     assert answer.outcome is None
     assert answer.problem is not None
     assert "a limit of a price, not a price" in answer.problem.message
+
+
+def test_terms_are_compared_at_one_provider() -> None:
+    answer = ask("how much cheaper are spot H100s than on-demand ones")
+    assert answer.outcome is not None
+    commands = " ".join(map(str, answer.outcome.commands))
+    providers = {text.partition(":")[0] for text in re.findall(r"--offer (\S+)", commands)}
+    assert len(providers) == 1

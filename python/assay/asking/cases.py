@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -240,16 +240,17 @@ def offer_of(reading: Reading, workload: str = "serving") -> str:
     return min(fitting, key=lambda offer: offer.usd_per_hour).name
 
 
-def common_provider(accelerators: Sequence[str], terms: str = "on-demand") -> str | None:
-    """A provider that rents out every one of them: the cheapest, by its sum of rents."""
+def common_provider(
+    accelerators: Sequence[str], terms: Collection[str] = ("on-demand",)
+) -> str | None:
+    """A provider that rents out every one of them on all terms: the cheapest, by its sum of rents."""
     rents: dict[str, list[float]] = {}
     for accelerator in accelerators:
         for offer in offers.offers(accelerator):
-            if offer.terms == terms:
+            if offer.terms in terms:
                 rents.setdefault(offer.provider, []).append(offer.usd_per_hour)
-    whole = {
-        name: sum(prices) for name, prices in rents.items() if len(prices) == len(accelerators)
-    }
+    needed = len(accelerators) * len(terms)
+    whole = {name: sum(prices) for name, prices in rents.items() if len(prices) == needed}
     return min(whole, key=lambda name: whole[name], default=None)
 
 

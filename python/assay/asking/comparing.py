@@ -11,6 +11,7 @@ from assay.asking.cases import (
     ASSUMED_REQUESTS,
     GPUS_OF_A_NODE,
     ONE_INSTANCE,
+    accelerator_of,
     common_provider,
     gpus_of,
     serving_case,
@@ -160,6 +161,12 @@ def compare(
         provider = common_provider(reading.values("accelerator"))
         shared["provider"] = provider
         assumed += [f"rented at {provider}, on demand"] if provider else []
+    if "offer" in slots and "provider" not in slots | reading.slots:
+        # So are terms of renting: spot at one and on demand at another are unlike.
+        terms = set(reading.values("offer"))
+        provider = common_provider([accelerator_of(reading, "serving")], terms)
+        shared["provider"] = provider
+        assumed += [f"rented at {provider}"] if provider else []
     if slots & {"provider", "offer"}:
         shared["finance"] = None
     if same_gpus and not trains and not (slots | reading.slots) & {"concurrency", "rate"}:
