@@ -84,6 +84,6 @@ def test_a_limit_of_a_price_is_no_price(question: str) -> None:
 def test_terms_are_compared_at_one_provider() -> None:
     answer = ask("how much cheaper are spot H100s than on-demand ones")
     assert answer.outcome is not None
-    commands = " ".join(map(str, answer.outcome.commands))
+    commands = " ".join(command.line for command in answer.outcome.commands)
     providers = {text.partition(":")[0] for text in re.findall(r"--offer (\S+)", commands)}
     assert len(providers) == 1
