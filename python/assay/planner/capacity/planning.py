@@ -130,7 +130,8 @@ class Planner:
 
     def plan(self) -> ServingPlan:
         """The best server and its replicas by hour; raises `InfeasibleError` where there is none."""
-        options, refused, beyond = [], list(self.refused), []
+        options, refused = [], list(self.refused)
+        over: list[tuple[Option, tuple[str, str]]] = []
         for server in self.servers:
             self.progress(server.name)
             try:
@@ -139,9 +140,12 @@ class Planner:
                 refused.append((server.name, error.message))
                 continue
             if excess := self.budget.excess(option):
-                beyond.append((server.name, excess))
+                over.append((option, (f"{option.gpus:,} GPUs of {server.name}", excess)))
                 continue
             options.append(option)
+        # The nearest to its budget first: it says by how much to raise it.
+        over.sort(key=lambda pair: _figure(pair[0], self.goal))
+        beyond = [said for _, said in over]
         if not options:
             raise _nothing(self.model, self.objective, refused, beyond)
         options.sort(key=lambda option: _figure(option, self.goal))
@@ -288,8 +292,9 @@ def _nothing(
     beyond: Sequence[tuple[str, str]],
 ) -> InfeasibleError:  # fmt: skip
     """What binds where there is no plan."""
-    listed = beyond or refused
-    name, reason = listed[-1] if listed else ("no server", "no accelerator was named")
+    name, reason = ("no server", "no accelerator was named")
+    if beyond or refused:
+        name, reason = beyond[0] if beyond else refused[-1]
     what = "the budgets" if beyond else str(objective)
     return InfeasibleError(
         f"no server of {model.name} keeps {what}: {name}: {reason}",
