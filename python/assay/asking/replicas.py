@@ -30,6 +30,7 @@ _SECONDS_OF_A_DAY: Final = 86400.0
 _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
+_EVEN: Final = "requests arrive evenly: for random arrivals and percentiles, assay plan --rate"
 
 
 def most_within_limits(reading: Reading, case: Case) -> Result:
@@ -96,8 +97,8 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
         f"{count(instances, 'replica')} of {count(tensor * pipeline, 'GPU')}: {count(gpus, 'GPU')}, "
         f"{count(nodes, 'node')} of 8; each does {result.text} within the limits"
     )
-    outcome = Outcome(text, result, assumed=(*limits, *case.assumed), value=value, unit=unit)
-    return outcome, gpus
+    assumed = (*limits, *case.assumed, _EVEN)
+    return Outcome(text, result, assumed=assumed, value=value, unit=unit), gpus
 
 
 def rate_cost(reading: Reading) -> Outcome:
