@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -323,6 +323,15 @@ def test_counts_that_are_not_counts_are_refused(call: Callable[[Scheduler], obje
             scheduler(tasks.device, class_weights=weights)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell without job control starts what runs behind it with SIGINT ignored, and so tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_task_that_waits_for_its_reservation_hears_ctrl_c(fresh: Device) -> None:
     tasks = scheduler(fresh)
     most = {"compute": 800_000_000}
