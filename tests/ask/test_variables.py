@@ -64,8 +64,8 @@ def test_a_fit_of_today_does_no_better(
     right, of = map(int, COUNT.findall(printed[0]))
     assert accuracy(search, QUESTIONS[::2]) >= right / of
     # Every new variable moves the fit a little: the weights are its, not equal to the last digit.
-    found = {name: float(text) for name, text in WEIGHT.findall(printed[-1])}
-    assert found == pytest.approx(WEIGHTS._asdict(), abs=1.0)
+    fitted = {name: float(text) for name, text in WEIGHT.findall(printed[-1])}
+    assert fitted == pytest.approx(WEIGHTS._asdict(), abs=1.0)
 
 
 def test_the_unit_decides_between_power_and_its_cost(search: VariableSearch) -> None:

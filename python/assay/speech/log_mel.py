@@ -25,19 +25,9 @@ _DECADES: Final = 8.0
 @cache
 def mel_filters(bands: int) -> Floats:
     """Triangles on the mel scale of Slaney's Auditory Toolbox, each of equal area; bands by bins."""
-    # Linear below 1 kHz, 200/3 Hz a mel; above, 27 mels for a factor of 6.4.
-    mels_per_hz, linear_end, log_step = 3.0 / 200.0, 1_000.0, np.log(6.4) / 27.0
-    linear_mels = linear_end * mels_per_hz
-    top = linear_mels + np.log(RATE / 2 / linear_end) / log_step
-    mels = np.linspace(0.0, top, bands + 2)
-    edges = np.where(
-        mels < linear_mels, mels / mels_per_hz, linear_end * np.exp(log_step * (mels - linear_mels))
-    )
-    bins = np.fft.rfftfreq(FRAME, 1.0 / RATE)
-    rising = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
-    falling = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
-    triangles = np.maximum(0.0, np.minimum(rising, falling))
-    filters: Floats = (triangles * (2.0 / (edges[2:] - edges[:-2]))[:, None]).astype(np.float32)
+    from assay.ops import audio
+
+    filters: Floats = audio.mel_filters(RATE, FRAME, bands).to_numpy()
     return filters
 
 

@@ -100,9 +100,9 @@ class VoiceActivity:
         self.reset()
         signal = _signal(samples)
         missing = -len(signal) % CHUNK
-        found = self.push(np.concatenate([signal, np.zeros(missing, np.float32)]))
+        probabilities = self.push(np.concatenate([signal, np.zeros(missing, np.float32)]))
         self.reset()
-        return found
+        return probabilities
 
     def segments(self, samples: Any, **options: Any) -> list[Segment]:
         """The speech of a whole recording; options are those of `speech_segments`."""
@@ -177,7 +177,7 @@ def speech_segments(
         )
     low = max(threshold - 0.15, 0.01)
     quiet, longest = least_silence * SAMPLE_RATE, most_speech * SAMPLE_RATE
-    found: list[Segment] = []
+    segments: list[Segment] = []
     start: int | None = None
     silence: int | None = None
     for index, probability in enumerate(probabilities):
@@ -188,16 +188,16 @@ def speech_segments(
         if start is None:
             continue
         if at - start >= longest:
-            found.append(Segment(start, at))
+            segments.append(Segment(start, at))
             start, silence = (at if probability >= threshold else None), None
         elif probability < low:
             silence = at if silence is None else silence
             if at - silence >= quiet:
-                found.append(Segment(start, silence))
+                segments.append(Segment(start, silence))
                 start, silence = None, None
     if start is not None:
-        found.append(Segment(start, samples))
-    kept = [part for part in found if part.end - part.start > least_speech * SAMPLE_RATE]
+        segments.append(Segment(start, samples))
+    kept = [part for part in segments if part.end - part.start > least_speech * SAMPLE_RATE]
     return _padded(kept, samples, round(padding * SAMPLE_RATE))
 
 

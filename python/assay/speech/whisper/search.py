@@ -191,7 +191,7 @@ class Search:
                     end = () if token == self._vocabulary.transcript_end else (token,)
                     ended.append(Hypothesis((*beams[row].tokens, *end), total))
                     chosen = next(
-                        (one for one in spare if one[1] != self._vocabulary.transcript_end), None
+                        (beam for beam in spare if beam[1] != self._vocabulary.transcript_end), None
                     )
                 if chosen is not None:
                     source, token, total = chosen
