@@ -44,6 +44,12 @@ def transcribe_command(
         float | None,
         option("--temperature NUMBER", "This one only, instead of higher ones where need be."),
     ] = None,
+    vad: Annotated[
+        bool,
+        option(
+            "--vad/--no-vad", "Cut out silence first, which needs silero-vad; off if not given."
+        ),
+    ] = False,
     device: Annotated[str, option("--device NAME", "cpu; speech has no other yet.")] = "cpu",
     threads: sampling.Threads = None,
     as_json: options.Json = False,
@@ -70,6 +76,7 @@ def transcribe_command(
             timestamps=timestamps,
             prompt=prompt,
             temperature=temperature,
+            vad=vad,
             threads=threads,
             device=device,
             progress=progress,

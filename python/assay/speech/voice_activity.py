@@ -30,7 +30,7 @@ _CONTEXT: Final = 64
 _REFLECTED: Final = 64
 _STRIDE: Final = 128
 _BLOCK: Final = 512
-"""Chunks that go through the convolutions at a time."""
+"""Chunks that go through the network at a time."""
 _SHAPES: Final = {
     "model.stft.forward_basis_buffer": (258, 1, 256),
     "model.encoder.0.reparam_conv.weight": (128, 129, 3),
@@ -99,10 +99,11 @@ class VoiceActivity:
         """The probabilities of a whole recording; its last chunk is filled up with zeros. Any stream is forgotten."""
         self.reset()
         signal = _signal(samples)
-        missing = -len(signal) % CHUNK
-        probabilities = self.push(np.concatenate([signal, np.zeros(missing, np.float32)]))
+        step = _BLOCK * CHUNK
+        parts = [self.push(signal[first : first + step]) for first in range(0, len(signal), step)]
+        parts.append(self.push(np.zeros(-len(signal) % CHUNK, np.float32)))
         self.reset()
-        return probabilities
+        return np.concatenate(parts)
 
     def segments(self, samples: Any, **options: Any) -> list[Segment]:
         """The speech of a whole recording; options are those of `speech_segments`."""

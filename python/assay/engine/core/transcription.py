@@ -9,9 +9,12 @@ from typing import Any, Final
 from assay._native import limit_kernel_threads
 from assay.answers import Answer, Progress, silent
 from assay.engine.loading import sources
+from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError, unknown_name
 from assay.speech.log_mel import RATE
 from assay.speech.sound_files import Recording, read_sound
+from assay.speech.vad_filter import VadFilter, VadOptions
+from assay.speech.voice_activity import Segment as Speech, VoiceActivity
 from assay.speech.whisper.languages import LANGUAGES, language_code
 from assay.speech.whisper.loading import WhisperModel, open_files
 from assay.speech.whisper.search import SearchOptions
@@ -30,6 +33,8 @@ class TranscribeAnswer(Answer):
     recording: Recording
     transcript: Transcript
     task: str
+    speech: tuple[Speech, ...] | None = None
+    """What voice activity took as speech, in samples at 16 kHz; None where it was not asked for."""
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -53,9 +58,15 @@ class TranscribeAnswer(Answer):
             "sample_rate": recording.stored_rate,
             "channels": recording.channels,
             "encoding": recording.encoding,
+            "speech": self._speech(),
             "text": self.text,
             "segments": [segment_data(segment) for segment in transcript.segments],
         }
+
+    def _speech(self) -> list[dict[str, float]] | None:
+        if self.speech is None:
+            return None
+        return [{"start": part.start / RATE, "end": part.end / RATE} for part in self.speech]
 
 
 def segment_data(segment: Segment) -> dict[str, Any]:
@@ -87,6 +98,11 @@ def open_whisper(model: str) -> WhisperModel:
     return WhisperModel(open_files(_path(model)))
 
 
+def voice_activity() -> VoiceActivity:
+    """The model that hears where there is speech."""
+    return VoiceActivity(speech_folder("silero-vad"))
+
+
 def _path(model: str) -> Path:
     if model in MODELS:
         if not sources.is_pulled(model):
@@ -112,6 +128,7 @@ def transcribe(
     timestamps: bool = True,
     prompt: str | None = None,
     temperature: float | None = None,
+    vad: bool | VadOptions = False,
     threads: int | None = None,
     device: str = "cpu",
     progress: Progress = silent,
@@ -119,8 +136,9 @@ def transcribe(
     """The text of a recording, WAV or FLAC, given as a path or as bytes.
 
     `language` is a code or a name; without it the first 30 seconds tell. The task `translate`
-    gives English text. Without a `temperature`, higher ones are tried where the text is repetitive
-    or unlikely.
+    gives English text. With `vad`, silence is cut out before and times are those of the whole
+    recording, as in faster-whisper's VAD filter (`assay pull silero-vad`). Without a `temperature`,
+    higher ones are tried where the text is repetitive or unlikely.
     """
     if device != "cpu":
         raise InputError(f"device: expected cpu for speech, got {device}")
@@ -142,13 +160,22 @@ def transcribe(
     )
     if temperature is not None:
         options = replace(options, temperatures=(temperature,))
+    detector = voice_activity() if vad else None
     recording = read_sound(source, RATE)
     opened = open_whisper(model)
 
     def report(done: float, seconds: float) -> None:
         progress(f"{done:.0f} of {seconds:.0f} seconds transcribed")
 
-    transcript = Transcriber(opened, options).transcribe(recording.samples, report)
+    transcriber = Transcriber(opened, options)
+    if detector is None:
+        speech = None
+        transcript = transcriber.transcribe(recording.samples, report)
+    else:
+        settings = vad if isinstance(vad, VadOptions) else VadOptions()
+        kept = VadFilter.of(recording.samples, detector, settings)
+        speech = kept.parts
+        transcript = kept.restored(transcriber.transcribe(kept.samples, report), recording.seconds)
     notes = []
     if language is None and opened.vocabulary.is_multilingual:
         heard = LANGUAGES[transcript.language]
@@ -159,5 +186,10 @@ def transcribe(
     if not transcript.segments:
         notes.append("no speech was heard")
     return TranscribeAnswer(
-        model=model, recording=recording, transcript=transcript, task=task, notes=notes
+        model=model,
+        recording=recording,
+        transcript=transcript,
+        task=task,
+        speech=speech,
+        notes=notes,
     )
