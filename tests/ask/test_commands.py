@@ -11,7 +11,7 @@ import pytest
 
 from assay.asking.answering import ask
 from assay.asking.commands import Estimate
-from assay.asking.predictions import Predict, PredictLoad
+from assay.asking.predictions import Plan, Predict, PredictLoad
 from assay.cli.app import run
 
 from .judging import QUESTIONS
@@ -34,6 +34,8 @@ ANSWERED = (
     "memory per gpu to train llama 8b on 8 h100",
     "gpus to train llama 3.1 8b on 1T in a week on h100",
     "interruptions of training llama 3.1 8b on 1T tokens with 64 H100",
+    "emissions of training llama 3.1 8b on 1T tokens with 64 H100: norway or poland",
+    "how many H100 for 20 requests/s of 1,000 in and 200 out on llama 3.1 8b",
 )
 REFUSED = (
     "how fast is llama 8b on a rtx 3060",
@@ -63,6 +65,8 @@ def figure(command: Any, capsys: pytest.CaptureFixture[str]) -> float:
         values = {row["name"]: row["value"].split()[0] for row in data["defaults"] if row["value"]}
         values |= {row["target"]: row["value"] for row in data["report"]["targets"]}
         return float(values[command.target])
+    if isinstance(command, Plan):
+        return float(data["best"]["gpus"])
     if isinstance(command, Predict):
         return float(data["totals"]["step"]["expected"]) / 1e6
     if isinstance(command, PredictLoad):
@@ -79,7 +83,8 @@ def check_answers(questions: Iterable[str], capsys: pytest.CaptureFixture[str]) 
         if outcome is None:
             continue
         for command in outcome.commands or (outcome.result.command,):
-            if isinstance(command, Estimate) and command != outcome.result.command:
+            refuses = outcome.verdict == "no" and command != outcome.result.command
+            if isinstance(command, Estimate) and refuses:
                 # A run that does not fit is refused with what excludes it: the verdict's reason.
                 assert run(shlex.split(command.line)[1:]) == 2, question
                 continue

@@ -1,13 +1,17 @@
-"""Commands of the planner: latencies at an arrival rate, and what bounds a step."""
+"""Commands of the planner: latencies at an arrival rate, GPUs for one, and what bounds a step."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.asking.commands import SERVING, Result
 from assay.errors import InputError
+from assay.lazy_import import np
+
+if TYPE_CHECKING:
+    from assay.planner.capacity.option import Option
 
 
 class _Prediction:
@@ -107,6 +111,75 @@ _LOAD_FIGURES: Final = {
     "end_to_end": ("end-to-end latency", "serving.end_to_end_time"),
 }
 """Fields of a predicted load, what people call them, and the variables that mean the same."""
+
+
+@dataclass(frozen=True)
+class Plan(_Prediction):
+    """`assay plan`: the fewest GPUs that serve random arrivals at a rate within a service level."""
+
+    model: str
+    gpu: str
+    rate: float
+    prompt: int
+    output: int
+    limits: tuple[float, float, float]
+    """Seconds of TTFT and of TPOT, and the share of requests that keep both."""
+    tensor: int
+    options: tuple[tuple[str, str], ...] = ()
+    """Formats and engine, by the names of the command's options."""
+    prefix_hits: float = 0.0
+    preset: str = SERVING
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        first, between, share = self.limits
+        slo = f"ttft={1e3 * first:g}ms,tpot={1e3 * between:g}ms,p={100 * share:g}%"
+        words = ["assay", "plan", "--model", self.model, "--rate", f"{self.rate:.10g}"]
+        words += ["--slo", slo, "--input-tokens", str(self.prompt)]
+        words += ["--output-tokens", str(self.output), "--gpu", self.gpu]
+        words += ["--tensor", str(self.tensor)]
+        for name, value in self.options:
+            words += [f"--{name.replace('_', '-')}", value]
+        if self.prefix_hits:
+            words += ["--prefix-hits", f"{self.prefix_hits:g}"]
+        return shlex.join(words)
+
+    def option(self) -> Option:
+        """The best plan; raises `InfeasibleError` where no server keeps the service level."""
+        from assay.planner.capacity.objective import Objective
+        from assay.planner.capacity.planning import Planner
+        from assay.planner.capacity.traffic import steady
+
+        first, between, share = self.limits
+        lengths = (np.array([float(length)]) for length in (self.prompt, self.output))
+        traffic = steady(
+            "a rate", float(f"{self.rate:.10g}"), *lengths, prefix_hits=self.prefix_hits
+        )
+        more: dict[str, Any] = {}
+        for name, value in self.options:
+            more[name if name == "kv_dtype" else f"{name}s"] = (
+                value if name == "kv_dtype" else [value]
+            )
+        objective = Objective(first_token=first, output_token=between, share=share)
+        planner = Planner(
+            self.model, traffic, objective, gpus=[self.gpu], tensor=[self.tensor], **more
+        )
+        return planner.plan().best
+
+    def run(self) -> Result:
+        """Plan it; the figure is the number of GPUs."""
+        return self.result_of(self.option())
+
+    def result_of(self, option: Option) -> Result:
+        """The figure of a plan."""
+        from assay import stack
+
+        variable = stack.registry().variables["serving.gpus"]
+        return Result(
+            self, variable.name, variable.meaning, float(option.gpus), "GPU",
+            variable.figure(float(option.gpus)).text,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from assay.asking.amounts import amount
 from assay.asking.cases import (
+    ANSWER,
     CONCURRENCIES,
+    FEWEST,
+    GPUS_OF_A_NODE,
+    ONE_INSTANCE,
     SHORT,
     Case,
+    accelerator_of,
     gpus_of,
+    model_of,
     serving_case,
     unsaid_limits,
     unsaid_workload,
@@ -20,17 +26,32 @@ from assay.asking.cases import (
 from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import within_a_node
 from assay.asking.outcome import Outcome
+from assay.asking.predictions import Plan
 from assay.asking.reading import Reading
 from assay.asking.text import MASKS
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, EvaluationError, InfeasibleError, InputError
 from assay.plurals import count
+
+if TYPE_CHECKING:
+    from assay.planner.capacity.option import Option
 
 _HOW_MANY: Final = re.compile(r"(?:how many|number of) " + MASKS["accelerator"])
 _SECONDS_OF_A_DAY: Final = 86400.0
+_HOURS_OF_A_DAY: Final = 24.0
 _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
-_EVEN: Final = "requests arrive evenly: for random arrivals and percentiles, assay plan --rate"
+_RANDOM: Final = "random (Poisson) arrivals; at most 10 % risk that the limits are missed"
+_TENSORS: Final = (1, 2, 4, 8)
+_TTFT: Final = 1.0
+_TPOT: Final = 0.05
+"""Limits in seconds that `unsaid_limits` says."""
+_PROMPT: Final = 1024
+_OUTPUT: Final = 128
+"""Tokens of a request that `SHORT` says."""
+_OF_TRAFFIC: Final = (
+    "rate", "prompt", "output", "context", "ttft_limit", "tpot_limit", "percentile", "prefix_hits",
+)  # fmt: skip
 
 
 def most_within_limits(reading: Reading, case: Case) -> Result:
@@ -44,27 +65,83 @@ def most_within_limits(reading: Reading, case: Case) -> Result:
     return command.run()
 
 
-def _fewest_replicas(reading: Reading) -> tuple[Case, Result, int]:
-    """Replicas for a rate, in the layout in which they take the fewest GPUs together.
+def _fewest(reading: Reading) -> tuple[Plan, Option, tuple[str, ...]]:
+    """The plan of the fewest GPUs for a rate, and what it was made of.
 
-    The fewest GPUs that hold a model leave its KV cache little room; wider replicas may do more than
-    as many narrow ones.
+    Narrow replicas first: where wider ones take no fewer GPUs together, still wider ones do not either.
     """
-    rate = float(reading.get("rate"))
-    choices: list[tuple[int, Case, Result, int]] = []
-    refusals: list[AssayError] = []
-    for case in within_a_node(serving_case(reading), reading):
-        try:
-            result = most_within_limits(reading, case)
-        except AssayError as error:
-            refusals.append(error)
+    empty = reading.with_values(dict.fromkeys(_OF_TRAFFIC))
+    case = serving_case(empty, lone=True)
+    given = reading.get("tensor") or gpus_of(reading)
+    if given is not None and given > GPUS_OF_A_NODE:
+        raise InputError(
+            f"replicas of {given:,} GPUs: plans have up to {GPUS_OF_A_NODE} of a replica in a node",
+            "leave the GPUs out",
+        )
+    best: tuple[Plan, Option] | None = None
+    refusal: AssayError = InputError("no replica serves a request in time")
+    for tensor in [int(given)] if given else _TENSORS:
+        if given is None and tensor < case.layout[0]:
             continue
-        if result.value:
-            instances = math.ceil(rate / result.value)
-            choices.append((instances * math.prod(case.layout), case, result, instances))
-    if not choices:
-        raise refusals[0] if refusals else InputError("no replica serves a request in time")
-    return min(choices, key=lambda choice: choice[0])[1:]
+        command = _command(reading, tensor)
+        if best is not None and tensor >= best[1].gpus:
+            break
+        try:
+            option = command.option()
+        except (InfeasibleError, EvaluationError) as error:
+            refusal = error
+            continue
+        if best is not None and option.gpus >= best[1].gpus:
+            break
+        best = command, option
+    if best is None:
+        raise refusal
+    said = tuple(line for line in case.assumed if FEWEST not in line and ONE_INSTANCE not in line)
+    return *best, said
+
+
+def _command(reading: Reading, tensor: int) -> Plan:
+    """The plan of replicas of so many GPUs, with what the question says."""
+    prompt, output = _lengths(reading)
+    share = int(str(reading.get("percentile", "p99"))[1:]) / 100
+    limits = (
+        float(reading.get("ttft_limit", _TTFT)),
+        float(reading.get("tpot_limit", _TPOT)),
+        share,
+    )
+    names = (("format", "dtype"), ("kv_format", "kv_dtype"), ("engine", "engine"))
+    options = tuple((name, str(reading.get(slot))) for slot, name in names if slot in reading.slots)
+    return Plan(
+        model_of(reading), accelerator_of(reading), float(reading.get("rate")), prompt, output,
+        limits, tensor, options, float(reading.get("prefix_hits", 0.0)),
+    )  # fmt: skip
+
+
+def _lengths(reading: Reading) -> tuple[int, int]:
+    """Tokens of a request, in and out."""
+    output = reading.get("output")
+    if (context := reading.get("context")) is not None:
+        if "prompt" in reading.slots:
+            raise InputError("a prompt and a context, which holds the prompt", "say one of them")
+        output = int(output or ANSWER)
+        return max(1, int(context) - output), output
+    return int(reading.get("prompt", _PROMPT)), int(output or _OUTPUT)
+
+
+def _unsaid(reading: Reading) -> tuple[str, ...]:
+    """What the plan takes by itself."""
+    said = list(unsaid_limits(reading))
+    if not reading.slots & {"prompt", "output", "context"}:
+        said.append(SHORT)
+    elif "context" in reading.slots and "output" not in reading.slots:
+        said.append(f"{ANSWER} tokens out")
+    elif "prompt" not in reading.slots and "context" not in reading.slots:
+        said.append(f"{_PROMPT:,} tokens in")
+    elif "output" not in reading.slots:
+        said.append(f"{_OUTPUT} tokens out")
+    if "percentile" not in reading.slots:
+        said.append("99 % of requests within the limits")
+    return (*said, _RANDOM)
 
 
 def replicas(reading: Reading) -> Outcome:
@@ -81,24 +158,22 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
             )
         rate = float(reading.get("rate")) * users
         reading = reading.with_values({"concurrency": None, "rate": rate})
-    limits = list(unsaid_limits(reading))
-    case, result, instances = _fewest_replicas(reading)
-    if not reading.slots & {"prompt", "output", "context"}:
-        limits.append(SHORT)
-    tensor, pipeline = case.layout
-    gpus = instances * tensor * pipeline
-    nodes = math.ceil(gpus / 8)
+    command, option, said = _fewest(reading)
+    instances, each, gpus = option.replicas, option.replica_gpus, option.gpus
+    nodes = math.ceil(gpus / GPUS_OF_A_NODE)
+    likely = math.ceil(instances / (1 + option.headroom))
     unit, value = "replica", instances
     if "node" in reading.rest:
         unit, value = "node", nodes
     elif "gpu" in reading.rest or "card" in reading.rest or _HOW_MANY.search(reading.rest):
         unit, value = "GPU", gpus
     text = (
-        f"{count(instances, 'replica')} of {count(tensor * pipeline, 'GPU')}: {count(gpus, 'GPU')}, "
-        f"{count(nodes, 'node')} of 8; each does {result.text} within the limits"
+        f"{count(instances, 'replica')} of {count(each, 'GPU')}: {count(gpus, 'GPU')}, "
+        f"{count(nodes, 'node')} of {GPUS_OF_A_NODE}; {100 * option.risk:.2g} % risk that the limits are "
+        f"missed ({count(each * likely, 'GPU')} at the likely step times)"
     )
-    assumed = (*limits, *case.assumed, _EVEN)
-    return Outcome(text, result, assumed=assumed, value=value, unit=unit), gpus
+    result = command.result_of(option)
+    return Outcome(text, result, assumed=(*_unsaid(reading), *said), value=value, unit=unit), gpus
 
 
 def rate_cost(reading: Reading) -> Outcome:
@@ -110,11 +185,13 @@ def rate_cost(reading: Reading) -> Outcome:
     outcome, gpus = _replicas(reading.with_values(dict.fromkeys(money)))
     paid = reading.with_values({"rate": None, "ttft_limit": None, "tpot_limit": None, "days": None,
                                 "per_time": None, "load": 1.0})  # fmt: skip
-    result = serving_case(paid).resolve("econ.gpu.rate", intervals=False).run()
+    case = serving_case(paid, lone=True)
+    result = case.resolve("econ.serving.rate", intervals=False).run()
+    each = (result.value or math.nan) / _HOURS_OF_A_DAY / math.prod(case.layout)
     days = reading.get("days", reading.get("per_time", 1 / 24))
     period = "hour" if days == 1 / 24 else f"{days:g} days"
-    whole = gpus * 24 * days * (result.value or math.nan)
-    text = f"{amount(whole, 'USD')} per {period}: {outcome.text}; {result.text}"
+    whole = gpus * _HOURS_OF_A_DAY * days * each
+    text = f"{amount(whole, 'USD')} per {period}: {outcome.text}; ${each:,.4g} per GPU-hour"
     owned = () if reading.slots & {"finance", "rent", "provider", "offer"} else ("owned GPUs",)
     commands = (outcome.result.command, result.command)
     return Outcome(text, result, commands, (*owned, *outcome.assumed), value=whole, unit="USD")

@@ -146,9 +146,11 @@ def _run(reading: Reading, target: str, needs: str, counts_tokens: bool) -> Outc
 
 
 def _values_of_grid(place: str) -> tuple[str, ...]:
-    """The values of a grid, as `--set` takes them."""
+    """What a grid is of itself, as `--set` takes it: contracts are of who buys from it."""
     values = entries.read("grids", place).values
-    return tuple(f"{name}={value.text}" for name, value in values.items())
+    return tuple(
+        f"{name}={value.text}" for name, value in values.items() if name.startswith("carbon.grid.")
+    )
 
 
 def duration(reading: Reading) -> Outcome:

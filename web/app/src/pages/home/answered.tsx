@@ -134,7 +134,7 @@ function Understanding({ asked }: { readonly asked: Asked }) {
   );
 }
 
-/** Alternatives with their figures, the best first. */
+/** Alternatives with their figures, the one that was asked for first: the best, or the worst. */
 function Alternatives({ rows }: { readonly rows: Answer["rows"] }) {
   return (
     <dl className="alternatives">
