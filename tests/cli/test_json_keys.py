@@ -70,7 +70,7 @@ PLANNED = {
     "prefix_hits": NUMBER, "usd_per_hour": NUMBER, "usd_per_month": NUMBER,
     "usd_per_request": NUMBER, "usd_per_million_input": NUMBER, "usd_per_million_output": NUMBER,
     "watts": NUMBER, "peak_watts": NUMBER, "rated_watts": NUMBER, "joules_per_token": NUMBER,
-    "kilograms_per_hour": NUMBER,
+    "kilograms_per_hour": NUMBER, "terms": TEXT,
     "latencies": {"first_token": _LEVELS, "output_token": _LEVELS, "end_to_end": _LEVELS},
     "attained": {"value": NUMBER, "lo": NUMBER, "hi": NUMBER},
 }  # fmt: skip
@@ -599,6 +599,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 **{"dispersion": NUMBER, "input": LATENCY, "output": LATENCY},
             },
             "objective": TEXT,
+            "assumed": Each(TEXT),
             "goal": TEXT,
             "best": PLANNED,
             "second": PLANNED,

@@ -33,11 +33,32 @@ def test_simulated_plan_is_in_the_json(cli: Cli) -> None:
     assert data["best"]["latencies"]["first_token"]["p99"]["value"] < 1.0
 
 
+def test_what_was_not_said_is_said_as_assumed(cli: Cli) -> None:
+    """The limits are those of MLPerf's loadgen/mlperf.conf: llama2-70b.Server, 2000 and 200 ms."""
+    data = cli(*ASKED, "--users", "6000", "--every", "5m", "--json").data
+    assert data["traffic"]["peak_rate"] == pytest.approx(20.0)
+    assert data["objective"] == "ttft <= 2000 ms, tpot <= 200 ms for 99 % of the requests"
+    assert data["assumed"][0].startswith("--slo ttft=2s,tpot=200ms,p=99%")
+    assert data["assumed"][1:3] == ["--input-tokens 1024", "--output-tokens 128"]
+    assert "rented at 4.59 USD/h a GPU" in data["best"]["terms"]
+
+
+def test_the_most_within_a_budget_of_power_uses_it_up(cli: Cli) -> None:
+    best = cli(*ASKED, "--rate", "max", "--max-power", "100", "--json").data["best"]
+    each = best["rated_watts"] / best["replicas"]
+    assert best["rated_watts"] <= 100e3 < best["rated_watts"] + each
+    text = cli(*ASKED, "--rate", "max", "--max-power", "100").out
+    assert "the most within the budgets" in " ".join(text.split())
+    assert "second best: none" in text
+
+
 @pytest.mark.slow
 def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
     asked = ("plan", "--model", "llama-3.1-8b=0.5,qwen3-8b=50%", "--tensor", "1", "--rate", "60")
     text = cli(*asked, "--gpu", "h100:2,h200:9", *LEVEL).out
     assert "GPUs at the peak" in text
+    assert "floor of qwen3-8b" in text
+    assert "second best at the peak: " in text
     used = {"h100_sxm": 0, "h200_sxm": 0}
     for number, gpu in re.findall(r"(\d+) x (h[12]00_sxm) TP1", text):
         used[gpu] += int(number)
@@ -48,8 +69,12 @@ def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (LEVEL, "expected recorded requests or --rate, got neither"),
-        (("--rate", "5"), "expected --slo, got none"),
+        (LEVEL, "expected recorded requests, --rate or --users, got none of them"),
+        (("--users", "5"), "expected --every beside the other of --users and --every"),
+        (("--users", "5", "--every", "1m", "--rate", "3"), "expected it without --rate, got both"),
+        (("--rate", "max"), "--rate max: expected a budget, got none"),
+        (("--rate", "max", "--max-power", "0.5"), "within the budgets"),
+        (("--rate", "5", "--input-tokens", "90000"), "99 % of the requests: "),
         (("--rate", "5", "--slo", "tpot=1ms"), "tpot <= 1 ms is missed by 100 %"),
         (("--rate", "0", *LEVEL), "--rate: expected requests per second above 0"),
         (("--rate", "5", *LEVEL, "--risk", "0%"), "--risk: expected a share above 0"),
@@ -84,6 +109,8 @@ def test_a_training_run_says_what_is_unknown(cli: Cli) -> None:
     asked = ("plan", "--train", "llama-3.1-8b", "--tokens", "1T", "--gpu", "h100")
     text = cli(*asked, "--days", "30").out
     assert "x h100_sxm: tensor" in text
+    assert re.search(r"cost +\$\d\d,\d\d\d, \$\d\.\d\d a GPU-hour; owned: bought at ", text)
+    assert "no run uses" in text
     assert "spares       UNKNOWN: needs how long a failed node is away" in text
 
 

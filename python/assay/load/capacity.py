@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Progress, silent
-from assay.errors import InputError
+from assay.errors import InfeasibleError, InputError
 from assay.load.traffic import drawn_traffic, read_objective, read_traffic
 from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
 from assay.planner.capacity.budget import Budget
@@ -19,6 +20,14 @@ from assay.planner.sources import hardware_spec
 
 if TYPE_CHECKING:
     from assay.planner.capacity.simulation import Simulation
+
+SLO: Final = "ttft=2s,tpot=200ms,p=99%"
+"""Where none is given: the limits of MLPerf Inference's server scenario of Llama 2 70B (loadgen/mlperf.conf,
+llama2-70b.Server.ttft_latency and tpot_latency), which 99 % of the queries keep."""
+LENGTHS: Final = {"--input-tokens": "1024", "--output-tokens": "128"}
+"""Lengths of requests where none are given."""
+MOST: Final = "max"
+"""The rate that is the most within the budgets."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +46,12 @@ def plan_capacity(
     trace: str | Path | None = None,
     *,
     model: str,
-    slo: str,
+    slo: str | None = None,
     rate: str | float | None = None,
-    input_tokens: str = "1024",
-    output_tokens: str = "128",
+    users: float | None = None,
+    every: str | float | None = None,
+    input_tokens: str | None = None,
+    output_tokens: str | None = None,
     prefix_hits: float = 0.0,
     bin: str | float = "1h",
     gpus: Sequence[str] = GPUS,
@@ -55,68 +66,130 @@ def plan_capacity(
 ) -> CapacityPlan | FleetPlan:
     """Plan servers of a model for recorded requests, or for a rate with distributions of lengths.
 
-    `slo` has limits and the share of requests that keep all of them: `ttft=1s,tpot=50ms,p=99%`. A
-    model may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then,
-    or where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there
-    are: `h100:16`. `choices` are those of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
+    `slo` has limits and the share of requests that keep all of them: `ttft=1s,tpot=50ms,p=99%`. A rate
+    of `max` is the most that the budgets allow; `users` who ask `every` so often are a rate. A model
+    may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then, or
+    where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there are:
+    `h100:16`. `choices` are those of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
 
     >>> plan = plan_capacity(model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms", gpus=["h200"])
     >>> plan.best.gpus >= plan.floors[0].gpus
     True
     """
+    assumed: list[str] = []
+    if slo is None:
+        slo = SLO
+        assumed.append(
+            f"--slo {SLO}, the limits of MLPerf Inference's server scenario of Llama 2 70B"
+        )
     objective = read_objective(slo)
-    traffic = _traffic(trace, rate, input_tokens, output_tokens, prefix_hits, bin)
+    asked = _Asked(trace, rate, users, every, input_tokens, output_tokens, prefix_hits, bin)
     names, available = _available(gpus)
     limits = {"gpus": max_gpus, "watts": max_watts, "usd_per_hour": max_usd_per_hour}
     budget = Budget(
         **{name: value for name, value in limits.items() if value is not None}, available=available
     )
     shares = read_shares(model)
-    if mixed or len(shares) > 1:
-        if simulate:
-            raise InputError("--simulate: expected one model without --mixed, got a fleet")
-        planners = [
-            Planner(
-                name,
-                traffic.share(share),
-                objective,
-                gpus=names,
-                goal=minimize,
-                progress=progress,
-                **choices,
-            )
-            for name, share in shares.items()
-        ]
-        return plan_fleet(planners, budget, minimize)
-    planner = Planner(
-        model, traffic, objective, gpus=names, goal=minimize, budget=budget, progress=progress,
-        **choices,
-    )  # fmt: skip
-    plan = planner.plan()
+    is_fleet = mixed or len(shares) > 1
+    if is_fleet and simulate:
+        raise InputError("--simulate: expected one model without --mixed, got a fleet")
+
+    def planner(name: str, traffic: Traffic, **more: Any) -> Planner:
+        return Planner(
+            name, traffic, objective, gpus=names, goal=minimize, progress=progress, **more,
+            **choices,
+        )  # fmt: skip
+
+    if str(rate).strip().lower() == MOST:
+        if is_fleet:
+            raise InputError("--rate max: expected one model without --mixed, got a fleet")
+        most = planner(model, asked.at(1.0)).most(budget)
+        assumed.append(f"--rate {most:.4g}, the most within the budgets")
+        traffic = asked.at(most)
+    else:
+        traffic = asked.traffic()
+    assumed += asked.assumed
+    try:
+        if is_fleet:
+            planners = [planner(name, traffic.share(share)) for name, share in shares.items()]
+            return replace(plan_fleet(planners, budget, minimize), assumed=tuple(assumed))
+        made = planner(model, traffic, budget=budget)
+        plan = made.plan()
+    except InfeasibleError as error:
+        if slo != SLO or not assumed:
+            raise
+        raise InfeasibleError(f"{error.message} (--slo {SLO} was assumed)", error.hint) from None
     replayed = None
     if simulate:
         from assay.planner.capacity.simulation import simulate as run
 
-        replayed = run(planner.sizing_of(plan.best), plan.best, progress=progress)
+        replayed = run(made.sizing_of(plan.best), plan.best, progress=progress)
     own = {name: getattr(plan, name) for name in ServingPlan.__dataclass_fields__}
-    return CapacityPlan(**own, simulation=replayed)
+    return CapacityPlan(**{**own, "assumed": tuple(assumed)}, simulation=replayed)
 
 
-def _traffic(
-    trace: str | Path | None, rate: str | float | None, input_tokens: str, output_tokens: str,
-    prefix_hits: float, bin: str | float,
-) -> Traffic:  # fmt: skip
-    per_second = None if rate is None else parse_rate("--rate", rate)
-    if rate is not None and per_second is None:
-        raise InputError("--rate: expected requests per second, got inf", "no server keeps up")
-    if trace is not None:
-        return read_traffic(trace, rate=per_second, bin_seconds=parse_duration("--bin", bin))
-    if per_second is None:
-        raise InputError(
-            "plan: expected recorded requests or --rate, got neither",
-            "assay plan requests.jsonl ..., or assay plan --rate 20 --input-tokens 1024 ...",
-        )
-    return drawn_traffic(per_second, input_tokens, output_tokens, prefix_hits)
+@dataclass
+class _Asked:
+    """What was said of a traffic, and what was taken where nothing was."""
+
+    trace: str | Path | None
+    rate: str | float | None
+    users: float | None
+    every: str | float | None
+    input_tokens: str | None
+    output_tokens: str | None
+    prefix_hits: float
+    bin: str | float
+
+    @property
+    def assumed(self) -> list[str]:
+        """What was taken where nothing was said."""
+        if self.trace is not None:
+            return []
+        lengths = {"--input-tokens": self.input_tokens, "--output-tokens": self.output_tokens}
+        missing = [f"{name} {LENGTHS[name]}" for name, text in lengths.items() if text is None]
+        return [*missing, "arrivals as a Poisson process"]
+
+    def traffic(self) -> Traffic:
+        """The traffic at the rate, or at the times, that were given."""
+        if self.users is not None or self.every is not None:
+            return self.at(self._rate_of_users())
+        per_second = None if self.rate is None else parse_rate("--rate", self.rate)
+        if self.rate is not None and per_second is None:
+            raise InputError(
+                "--rate: expected requests per second, got inf", "no server keeps up; --rate max"
+            )
+        if per_second is None and self.trace is None:
+            raise InputError(
+                "plan: expected recorded requests, --rate or --users, got none of them",
+                "assay plan requests.jsonl ..., --rate 20, --rate max --max-power 500, or "
+                "--users 10000 --every 5m",
+            )
+        return self.at(per_second)
+
+    def at(self, per_second: float | None) -> Traffic:
+        """The traffic at a rate; at the times of the recording where it is None."""
+        if self.trace is not None:
+            bin_seconds = parse_duration("--bin", self.bin)
+            return read_traffic(self.trace, rate=per_second, bin_seconds=bin_seconds)
+        assert per_second is not None
+        return drawn_traffic(
+            per_second, self.input_tokens or LENGTHS["--input-tokens"],
+            self.output_tokens or LENGTHS["--output-tokens"], self.prefix_hits,
+        )  # fmt: skip
+
+    def _rate_of_users(self) -> float:
+        if self.rate is not None:
+            raise InputError("--users: expected it without --rate, got both")
+        if self.users is None or self.every is None:
+            missing = "--users" if self.users is None else "--every"
+            raise InputError(
+                f"plan: expected {missing} beside the other of --users and --every, got none",
+                "--users 10000 --every 5m: each user sends a request every five minutes",
+            )
+        if not 0 < self.users < math.inf:
+            raise InputError(f"--users: expected a number above 0, got {self.users:g}")
+        return self.users / parse_duration("--every", self.every)
 
 
 def read_shares(text: str) -> dict[str, float]:

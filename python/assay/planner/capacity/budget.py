@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of GPUs, of watts at the meter that boards can draw, and of USD an hour, at the peak."""
+    """Limits of GPUs, of watts at the meter that servers can draw, and of USD an hour, at the peak."""
 
     gpus: float = math.inf
     watts: float = math.inf

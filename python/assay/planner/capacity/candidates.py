@@ -11,6 +11,7 @@ from typing import Final
 from assay.errors import InfeasibleError, InputError, MissingInputsError
 from assay.lazy_import import np
 from assay.planner import evaluation as e
+from assay.planner.capacity.hosts import Host, host_of
 from assay.planner.capacity.served import Sample, ServerLimits
 from assay.planner.capacity.step_table import StepTable, step_table
 from assay.planner.fit import judge
@@ -63,15 +64,32 @@ class Candidate:
         offer = offer_of(self.hardware)
         return None if offer is None else self.gpus * offer.usd_per_hour
 
+    @property
+    def terms(self) -> str:
+        """At what price GPUs are rented, and from whom."""
+        offer = offer_of(self.hardware)
+        return (
+            f"the catalog has no rent of {self.hardware.name}"
+            if offer is None
+            else f"rented at {offer.usd_per_hour:.2f} USD/h a GPU ({offer.name})"
+        )
+
     @cached_property
     def rated_watts(self) -> float | None:
-        """The most that the boards of an instance draw; None where the catalog does not say."""
+        """The most that an instance draws; None where the catalog does not say."""
         given = self.hardware.given
         watts = given.get("gpu.power.limit", given.get("gpu.power.rated"))
-        return None if watts is None else self.gpus * watts
+        if watts is None:
+            return None
+        return self.gpus * (watts if self.host is None else self.host.most(watts))
+
+    @cached_property
+    def host(self) -> Host | None:
+        """What the node draws beside the boards; None where the catalog has no node."""
+        return host_of(self.hardware.accelerator or self.hardware.name)
 
     def watts(self, running: float, context: float, tokens: float, busy: float) -> float | None:
-        """Power of the boards at a mean step, with idle power where nothing runs."""
+        """Power at a mean step, with idle power where nothing runs."""
         idle = self.hardware.given.get("gpu.power.idle")
         step = replace(
             self.batch, sequences=max(round(running), 0 if tokens >= 1 else 1),
@@ -87,7 +105,8 @@ class Candidate:
             return None
         if idle is None:
             return None
-        return self.gpus * (busy * outputs["gpu.power"] + (1 - busy) * idle)
+        boards = busy * outputs["gpu.power"] + (1 - busy) * idle
+        return self.gpus * (boards if self.host is None else self.host.drawn(boards))
 
     def limited(self, most: int) -> Candidate:
         """The same server with another limit of running requests."""

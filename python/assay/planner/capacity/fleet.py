@@ -31,7 +31,7 @@ class Kind:
     """Requests per second within the objective."""
     usd_per_hour: float | None
     watts: float | None
-    """The most that its boards draw at the meter."""
+    """The most that it draws at the meter."""
 
     def spent(self, resource: str) -> float | None:
         """What one of it takes of a budget."""

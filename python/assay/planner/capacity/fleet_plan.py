@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.answers import Answer, data_of
@@ -12,7 +13,7 @@ from assay.errors import InfeasibleError
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet
 from assay.planner.capacity.option import Option
-from assay.planner.capacity.planning import Planner
+from assay.planner.capacity.planning import Floor, Planner
 from assay.planner.capacity.traffic import HOUR
 
 
@@ -58,10 +59,16 @@ class FleetPlan(Answer):
     """Mean over the schedule."""
     alone: float | None
     """The same with one kind of server for each model, mean over the schedule."""
+    floors: Mapping[str, Sequence[Floor]]
+    """By model."""
+    second: FleetHour | None
+    """The best fleet of the peak that lacks one of its kinds of servers; None where each is needed."""
+    assumed: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The fleets by period."""
-        return data_of(self, "objective goal models gpus usd_per_hour alone hours")
+        names = "objective assumed goal models gpus usd_per_hour alone floors second hours"
+        return data_of(self, names)
 
 
 def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") -> FleetPlan:
@@ -73,7 +80,7 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
         for option in plan.options:
             options.append(option)
             kinds.append(_kind(plan.model, option))
-    hours = []
+    hours, fleets = [], []
     for index, period in enumerate(planners[0].traffic.periods):
         demands = {
             plan.model: planner.traffic.periods[index].rate
@@ -86,6 +93,7 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
                 f"{error.message} (the period from {period.start / HOUR:g} h)", error.hint
             ) from None
         hours.append(_hour(period.start, period.seconds, demands, fleet, kinds, options))
+        fleets.append((demands, fleet))
     lasts = math.fsum(hour.seconds for hour in hours)
     costs = [hour.usd_per_hour for hour in hours]
     mean = (
@@ -99,8 +107,33 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
                                    for plan, planner in zip(plans, planners, strict=True)},
         hours, max(hour.gpus for hour in hours), mean,
         None if None in singles else math.fsum(cost or 0.0 for cost in singles),
+        {plan.model: plan.floors for plan in plans},
+        _second(kinds, options, budget, goal, hours, fleets),
         notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
     )  # fmt: skip
+
+
+def _second(
+    kinds: Sequence[Kind], options: Sequence[Option], budget: Budget, goal: str,
+    hours: Sequence[FleetHour], fleets: Sequence[tuple[Mapping[str, float], Fleet]],
+) -> FleetHour | None:  # fmt: skip
+    """The best fleet of the peak without one of the kinds of servers that the best has."""
+    peak = max(range(len(hours)), key=lambda index: hours[index].gpus)
+    demands, best = fleets[peak]
+    others: list[Fleet] = []
+    for left_out in (index for index, number in enumerate(best.counts) if number):
+        barred = [
+            replace(kind, rate=0.0) if index == left_out else kind
+            for index, kind in enumerate(kinds)
+        ]
+        with suppress(InfeasibleError):
+            others.append(choose_fleet(barred, demands, budget, goal))
+    if not others:
+        return None
+    figures = {"cost": "usd_per_hour", "gpus": "gpus", "power": "watts"}
+    second = min(others, key=lambda fleet: getattr(fleet, figures[goal]) or 0.0)
+    hour = hours[peak]
+    return _hour(hour.start, hour.seconds, demands, second, kinds, options)
 
 
 def _kind(model: str, option: Option) -> Kind:

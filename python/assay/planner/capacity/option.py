@@ -83,13 +83,15 @@ class Option:
     usd_per_million_input: float | None
     usd_per_million_output: float | None
     watts: float | None
-    """Boards at the meter (with the PUE), mean over the schedule."""
+    """At the meter (with the PUE), mean over the schedule."""
     peak_watts: float | None
     rated_watts: float | None
-    """The most that the boards can draw at the meter."""
+    """The most that servers can draw at the meter."""
     joules_per_token: float | None
     """At the meter, over input and output tokens."""
     kilograms_per_hour: float | None
+    terms: str
+    """At what price GPUs are rented, and from whom."""
 
     @property
     def peak_usd_per_hour(self) -> float | None:
@@ -233,7 +235,7 @@ def option_of(sizing: Sizing, site: Site) -> Option:
         None if joules is None else max(hour.watts or 0.0 for hour in schedule),
         None if rated is None else rated * replicas * site.pue,
         None if joules is None else joules / tokens,
-        None if joules is None else joules / hours * site.kilograms_per_joule,
+        None if joules is None else joules / hours * site.kilograms_per_joule, candidate.terms,
     )  # fmt: skip
 
 

@@ -66,11 +66,13 @@ class ServingPlan(Answer):
     floors: Sequence[Floor]
     refused: Sequence[tuple[str, str]]
     """Servers that do not serve the traffic, and why."""
+    assumed: Sequence[str] = ()
+    """What was not said, and what was taken in its place."""
 
     def to_json(self) -> dict[str, Any]:
         """The plan; options by their figures."""
         return {
-            **data_of(self, "model traffic objective goal best second floors"),
+            **data_of(self, "model traffic objective assumed goal best second floors"),
             "options": [_row(option) for option in self.options],
             "front": [_row(option) for option in self.front],
             "refused": [{"server": name, "reason": reason} for name, reason in self.refused],
@@ -132,8 +134,8 @@ class Planner:
         """The best server and its replicas by hour; raises `InfeasibleError` where there is none."""
         options, refused = [], list(self.refused)
         over: list[tuple[Option, tuple[str, str]]] = []
-        for server in self.servers:
-            self.progress(server.name)
+        for number, server in enumerate(self.servers, 1):
+            self.progress(f"{number} of {len(self.servers)} servers: {server.name}")
             try:
                 option = self._best_limit(server)
             except EvaluationError as error:
@@ -157,6 +159,43 @@ class Planner:
             (*refused, *beyond), notes=self._notes(),
         )  # fmt: skip
 
+    def most(self, budget: Budget) -> float:
+        """The highest rate that servers of one kind serve within the budgets."""
+        limits = (budget.gpus, budget.watts, budget.usd_per_hour, *budget.available.values())
+        if not any(math.isfinite(limit) for limit in limits):
+            raise InputError(
+                "--rate max: expected a budget, got none",
+                "--max-gpus, --max-power, --max-cost, or --gpu h100:16",
+            )
+        rates = {}
+        for number, server in enumerate(self.servers, 1):
+            self.progress(f"{number} of {len(self.servers)} servers: {server.name}")
+            spent = {
+                "gpus": float(server.gpus),
+                "watts": server.rated_watts and server.rated_watts * self.site.pue,
+                "usd_per_hour": server.usd_per_hour,
+            }
+            count = math.inf
+            for name, each in spent.items():
+                if math.isfinite(limit := getattr(budget, name)):
+                    count = min(count, limit / each if each else 0.0)
+            count = min(count, budget.available.get(server.hardware.name, math.inf) / server.gpus)
+            if 1 <= count < math.inf:
+                rates[server.name] = math.floor(count) * self._sizing(server).rate_each
+        if not any(rates.values()):
+            raise InfeasibleError(
+                f"no server of {self.model.name} keeps {self.objective} within the budgets",
+                "raise the budget or the limits",
+            )
+        # A hair below, so that as many replicas keep it.
+        return (1 - 1e-6) * max(rates.values())
+
+    def _sizing(self, server: Candidate) -> Sizing:
+        return Sizing(
+            server, self.traffic, self.objective, deviations=self.deviations,
+            routes_by_prefix=self.routes_by_prefix,
+        )  # fmt: skip
+
     def sizing_of(self, option: Option) -> Sizing:
         """The server of an option of the plan."""
         return self._sizings[id(option)]
@@ -167,10 +206,7 @@ class Planner:
         problem = EvaluationError("no rate keeps the objective")
         best_rate = -1.0
         for limited in batch_limits(server, self.sample, self.objective.output_token):
-            sizing = Sizing(
-                limited, self.traffic, self.objective, deviations=self.deviations,
-                routes_by_prefix=self.routes_by_prefix,
-            )  # fmt: skip
+            sizing = self._sizing(limited)
             # A smaller limit that serves no more is not worth another evaluation.
             if sizing.rate_each <= _WORTH * best_rate:
                 continue
@@ -198,6 +234,12 @@ class Planner:
                 f"{hardware.name}: no rent in the catalog, so that its cost is not known"
                 if offer is None
                 else offer.note
+            )
+            notes.append(
+                f"{hardware.name}: power and energy of the boards alone, as the catalog has no node of it"
+                if server.host is None
+                else f"{hardware.name}: power and energy with host, network, fans and supplies of "
+                f"{server.host.name}"
             )
             notes += [*hardware.notes, *engine_notes(server.batch, hardware)]
         return tuple(dict.fromkeys([*notes, *self.model.notes]))
@@ -263,7 +305,7 @@ def _site(site: str, grid: str) -> Site:
     return Site(
         pue, intensity,
         f"PUE {pue:g} of sites/{site}, {1e3 * intensity * _JOULES_PER_KWH:,.0f} g CO2e/kWh of "
-        f"grids/{grid}; energy is that of the GPUs' boards, without hosts and network",
+        f"grids/{grid}",
     )  # fmt: skip
 
 

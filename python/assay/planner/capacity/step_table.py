@@ -87,10 +87,10 @@ class StepTable:
 
     def longer(self, lengths: Numbers, than: float) -> Numbers:
         """Seconds that each token of prompts of these lengths takes longer than of one of another."""
-        full = self.prompt_extra[-1]
-        axis = self.prompts.tolist()
-        places = np.array([_place(axis, length) for length in (*lengths.tolist(), than)])
-        index, share = places[:, 0].astype(int), places[:, 1]
+        full, axis = self.prompt_extra[-1], self.prompts
+        values = np.append(lengths, than)
+        index = np.clip(np.searchsorted(axis, values, side="right") - 1, 0, len(axis) - 2)
+        share = (values - axis[index]) / (axis[index + 1] - axis[index])
         extra = (1 - share) * full[index] + share * full[index + 1]
         difference: Numbers = (extra[:-1] - extra[-1]) / self.budget
         return difference

@@ -36,6 +36,7 @@ _FIGURES: Final = {
     "kilograms": "carbon.run.total",
 }
 """Figures of a run, and the variable that each is."""
+_YEAR: Final = 365.25 * 86400
 _LAYOUT: Final = ("tensor", "pipeline", "expert", "interleave", "zero_stage", "micro_batch")
 
 
@@ -50,6 +51,10 @@ class TrainingOption:
     """Nodes beyond those of the job, so that a failed one is replaced at once; None where unknown."""
     unknown: Mapping[str, str]
     """What is not known, and what it needs."""
+    terms: str
+    """Whether the GPUs are rented or owned, and at what price."""
+    floor_gpus: float | None
+    """GPUs that are done in time at their data-sheet peak, without interruptions: none uses fewer."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,16 @@ def plan_training(
     options: list[TrainingOption] = []
     refused: list[tuple[str, str]] = []
     notes: list[str] = []
-    for gpu in [accelerators.find(name).name for name in gpus]:
-        progress(f"{model} on {gpu}")
+    names = [accelerators.find(name).name for name in gpus]
+    for number, gpu in enumerate(names, 1):
+        progress(f"{number} of {len(names)} accelerators: {model} on {gpu}")
         try:
             answer = estimate(model, gpu, tokens, where, days=days, offer=offer)
         except InfeasibleError as error:
             refused.append((gpu, error.message))
             continue
-        options.append(_option(gpu, answer.estimate.preset, repair_hours))
-        notes += [note for note in answer.notes if note not in notes]
+        options.append(_option(gpu, answer.estimate.preset, repair_hours, 86400 * days))
+        notes += [f"{gpu}: {note}" for note in answer.notes]
     if not options:
         raise InfeasibleError(
             f"no run of {model} is done in {days:g} days: "
@@ -111,7 +117,7 @@ def plan_training(
     return TrainingPlan(model, tokens, days, options, refused, notes=tuple(notes))
 
 
-def _option(gpu: str, preset: Any, repair_hours: float | None) -> TrainingOption:
+def _option(gpu: str, preset: Any, repair_hours: float | None, within: float) -> TrainingOption:
     resolver = make_resolver(preset.registry, preset.exact_inputs, preset.variants)
     figures = {name: resolver.value(variable) for name, variable in _FIGURES.items()}
     unknown = {
@@ -129,7 +135,27 @@ def _option(gpu: str, preset: Any, repair_hours: float | None) -> TrainingOption
     else:
         spares = spare_nodes((rate - shared) * 3600.0 * repair_hours)
     known = {name: value for name, value in layout.items() if value is not None}
-    return TrainingOption(gpu, known, figures, spares, unknown)
+    return TrainingOption(
+        gpu, known, figures, spares, unknown, _terms(resolver), _floor(figures, within)
+    )
+
+
+def _floor(figures: Mapping[str, float | None], within: float) -> float | None:
+    """GPUs whose peak rate is that of the model FLOPs of the run over the time that it has."""
+    parts = [figures[name] for name in ("gpus", "mfu", "goodput", "seconds")]
+    return None if None in parts else math.prod(part or 0.0 for part in parts) / within
+
+
+def _terms(resolver: Any) -> str:
+    """Whether the GPUs of a run are rented or owned, and at what price."""
+    if resolver.value("econ.rented"):
+        rent = resolver.value("econ.rent.price")
+        return "rented" if rent is None else f"rented at {3600 * rent:,.4g} USD/h a GPU"
+    price = resolver.value("econ.gpu.price")
+    years = resolver.value("econ.machines.lifetime")
+    bought = "" if price is None else f" at {price:,.0f} USD a GPU"
+    over = "" if years is None else f" over {years / _YEAR:.3g} years"
+    return f"owned: bought{bought} and written off{over}; --offer PROVIDER rents"
 
 
 def spare_nodes(away: float, share: float = SPARED) -> int:

@@ -1,0 +1,214 @@
+"""Text of `assay plan`: the plan of a traffic, and mixed fleets."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, count, facts, table
+
+if TYPE_CHECKING:
+    from assay.intervals import Interval
+    from assay.load.capacity import CapacityPlan
+    from assay.planner.capacity.fleet_plan import FleetPlan, Servers
+    from assay.planner.capacity.option import Option
+    from assay.planner.capacity.planning import Floor
+
+_LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
+_MOST_HOURS = 24
+
+
+def dollars(value: float) -> str:
+    """An amount of money: cents up to a hundred, three digits of less than a cent.
+
+    >>> dollars(11310.4), dollars(20.367), dollars(0.0000566)
+    ('$11,310', '$20.37', '$0.0000566')
+    """
+    if value >= 100:
+        return f"${value:,.0f}"
+    if value >= 1 or not value:
+        return f"${value:.2f}"
+    digits = f"{value:.2e}"
+    return f"${value:.{2 - int(digits.partition('e')[2])}f}"
+
+
+def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    """The plan, its latencies, schedule, floor and second best, and what it costs to be faster."""
+    traffic, best = plan.traffic, plan.best
+    heading = [
+        ("model", plan.model),
+        ("traffic", str(traffic["name"])),
+        ("peak", f"{traffic['peak_rate']:,.4g} requests/s, {traffic['input']['mean']:,.0f} in and "
+                 f"{traffic['output']['mean']:,.0f} out on average"),
+        ("SLO", plan.objective),
+        ("assumed", "; ".join(plan.assumed)),
+    ]  # fmt: skip
+    yield from facts(heading, canvas)
+    yield ""
+    yield ((f"{count(best.gpus, 'GPU')}: {_name(best)}", styles.VALUE),)
+    yield from facts(list(_figures(best)), canvas)
+    yield ""
+    rows = [
+        (name, *(_cell(best.latencies[figure][level], name) for level in ("p50", "p90", "p99")))
+        for name, figure in _LATENCIES.items()
+    ]
+    yield from table(("", "p50", "p90", "p99"), rows, canvas, right=(1, 2, 3))
+    if len(best.schedule) > 1:
+        yield ""
+        yield from _schedule(best, canvas)
+    if plan.simulation is not None:
+        yield ""
+        yield from _simulation(plan, canvas)
+    yield ""
+    yield from _others(plan, canvas)
+    yield "in brackets: 90 % intervals by the errors of step times and of the queue model"
+
+
+def _name(option: "Option") -> str:
+    return (
+        f"{option.replicas:,} x {option.gpu} {option.layout}, {option.weight_dtype}, "
+        f"{option.engine}, at most {option.max_running:,} running"
+    )
+
+
+def _figures(option: "Option") -> Iterator[tuple[str, str]]:
+    yield "risk", f"{100 * option.risk:.2g} % that the SLO is missed; {option.binds} binds first"
+    yield (
+        "within SLO",
+        (
+            f"{100 * option.attained.value:.4g} % of requests ({100 * option.attained.lo:.4g} to "
+            f"{100 * option.attained.hi:.4g})"
+        ),
+    )
+    yield "headroom", f"{100 * option.headroom:.3g} % more requests at the likely step times"
+    if option.prefix_hits > 0.0005:
+        yield "prefix hits", f"{100 * option.prefix_hits:.3g} % of input tokens"
+    yield "cost", _cost(option)
+    if option.watts is not None:
+        yield (
+            "energy",
+            (
+                f"{option.watts / 1e3:,.3g} kW at the meter, {option.joules_per_token:.3g} J/token, "
+                f"{option.kilograms_per_hour:,.3g} kg CO2e/h"
+            ),
+        )
+    if option.rated_watts is not None:
+        yield "power", f"{option.rated_watts / 1e3:,.3g} kW at most"
+
+
+def _cost(option: "Option") -> str:
+    if option.usd_per_hour is None:
+        return f"UNKNOWN: needs a rent of {option.gpu}"
+    known = [
+        (option.usd_per_hour, "an hour"),
+        (option.usd_per_month, "a month"),
+        (option.usd_per_million_input, "a million input and"),
+        (option.usd_per_million_output, "a million output tokens"),
+        (option.usd_per_request, "a request"),
+    ]
+    amounts = ", ".join(f"{dollars(value or 0.0)} {words}" for value, words in known)
+    return f"{amounts.replace('and, ', 'and ')}; {option.terms}"
+
+
+def _cell(value: "Interval", name: str) -> str:
+    scale = 1.0 if name.endswith(" s") else 1e3
+    digits = [_digits(scale * part) for part in (value.value, value.lo, value.hi)]
+    return f"{digits[0]} ({digits[1]} to {digits[2]})"
+
+
+def _digits(value: float) -> str:
+    """Three digits, or all before the point; no end where there is none."""
+    if value > 1e9:
+        return "no end"
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def _schedule(option: "Option", canvas: Canvas) -> Iterator[Line]:
+    hours = option.schedule[:_MOST_HOURS]
+    rows = [
+        (f"{hour.start / 3600:g} h", f"{hour.rate:,.3g}", f"{hour.replicas:,}",
+         f"{hour.replicas * option.replica_gpus:,}")
+        for hour in hours
+    ]  # fmt: skip
+    yield from table(("from", "requests/s", "replicas", "GPUs"), rows, canvas, right=(0, 1, 2, 3))
+    if len(option.schedule) > len(hours):
+        yield f"and {len(option.schedule) - len(hours):,} periods more (--json)"
+
+
+def _simulation(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    assert plan.simulation is not None
+    replayed = plan.simulation
+    agreeing = sum(replayed.agrees.values())
+    yield (
+        f"replayed {replayed.requests:,} requests in {replayed.steps:,} steps: "
+        f"{100 * replayed.attained.value:.4g} % within the SLO, {agreeing} of {len(replayed.agrees)} "
+        "percentiles within each other's intervals"
+    )
+    rows = [
+        (name, *(_cell(replayed.latencies[figure][level], name) for level in ("p50", "p90", "p99")))
+        for name, figure in _LATENCIES.items()
+    ]
+    yield from table(("replay", "p50", "p90", "p99"), rows, canvas, right=(1, 2, 3))
+
+
+def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
+    yield f"floor (no plan uses fewer at the peak): {_floors(plan.floors)}"
+    if plan.second is None:
+        yield "second best: none, no other accelerator or layout keeps the SLO and the budgets"
+    else:
+        cost = plan.second.usd_per_hour
+        price = "" if cost is None else f", {dollars(cost)} an hour"
+        yield f"second best: {count(plan.second.gpus, 'GPU')}: {_name(plan.second)}{price}"
+    yield ""
+    rows = [
+        (f"{option.gpu} {option.layout} {option.weight_dtype}", f"{option.gpus:,}",
+         "" if option.usd_per_hour is None else dollars(option.usd_per_hour),
+         _digits(1e3 * option.latencies["output_token"]["p50"].value),
+         f"{100 * option.risk:.2g} %")
+        for option in plan.front
+    ]  # fmt: skip
+    yield from table(
+        ("cost against interactivity", "GPUs", "an hour", "TPOT p50 ms", "risk"), rows, canvas,
+        right=(1, 2, 3, 4),
+    )  # fmt: skip
+
+
+def _floors(floors: "Sequence[Floor]") -> str:
+    return ", ".join(f"{floor.gpus:,.3g} {floor.gpu}" for floor in floors)
+
+
+def fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
+    """Fleets by period, the floors of their models, and the next best fleet of the peak."""
+    models = ", ".join(f"{rate:,.4g} requests/s of {name}" for name, rate in plan.models.items())
+    cost = "" if plan.usd_per_hour is None else f", {dollars(plan.usd_per_hour)} an hour"
+    heading = [("peak", models), ("SLO", plan.objective), ("assumed", "; ".join(plan.assumed))]
+    if plan.alone is not None:
+        heading.append(("one kind each", f"{dollars(plan.alone)} an hour without the budgets"))
+    yield from facts(heading, canvas)
+    yield ""
+    yield ((f"{count(plan.gpus, 'GPU')} at the peak{cost}", styles.VALUE),)
+    rows = [
+        (f"{hour.start / 3600:.3g} h" if not index else "", servers.model, _servers(servers),
+         f"{servers.gpus:,}",
+         "" if index or hour.usd_per_hour is None else dollars(hour.usd_per_hour))
+        for hour in plan.hours[:_MOST_HOURS]
+        for index, servers in enumerate(hour.servers)
+    ]  # fmt: skip
+    yield from table(("from", "model", "servers", "GPUs", "an hour"), rows, canvas, right=(0, 3, 4))
+    if len(plan.hours) > _MOST_HOURS:
+        yield f"and {len(plan.hours) - _MOST_HOURS:,} periods more (--json)"
+    gap = max(hour.gap for hour in plan.hours)
+    yield f"no fleet of these servers is cheaper by more than {100 * gap:.2g} %"
+    yield ""
+    for model, floors in plan.floors.items():
+        yield f"floor of {model} (no plan uses fewer at its peak): {_floors(floors)}"
+    if plan.second is None:
+        yield "second best at the peak: none, each kind of server of this fleet is needed"
+        return
+    second = ", ".join(f"{servers.model}: {_servers(servers)}" for servers in plan.second.servers)
+    price = plan.second.usd_per_hour
+    price_text = "" if price is None else f", {dollars(price)} an hour"
+    yield f"second best at the peak: {count(plan.second.gpus, 'GPU')}{price_text}: {second}"
+
+
+def _servers(servers: "Servers") -> str:
+    return f"{servers.replicas:,} x {servers.gpu} {servers.layout} {servers.weight_dtype}"
