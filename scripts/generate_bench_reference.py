@@ -1,4 +1,4 @@
-"""Writes docs/reference/kernels.md and benchmarks.md from the results in bench/results.
+"""Writes docs/reference/kernels.md, benchmarks.md and serving.md from the results in bench/results.
 
 python scripts/generate_bench_reference.py          # write them
 python scripts/generate_bench_reference.py --check  # exit with 1 if one is out of date
@@ -15,6 +15,7 @@ from typing import Any
 from assay.bench.harness.result import SCHEMA, Result, load
 from assay.bench.harness.table import markdown
 from generated_pages import write_or_check
+from serving_page import serving_page, stored_comparisons
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -168,6 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     pages = {
         REFERENCE / "kernels.md": kernels,
         REFERENCE / "benchmarks.md": benchmarks_page(stored_results(RESULTS)),
+        REFERENCE / "serving.md": serving_page(stored_comparisons(RESULTS), COMMAND),
     }
     return write_or_check(pages, COMMAND, arguments)
 

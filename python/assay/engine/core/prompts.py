@@ -48,7 +48,7 @@ def checked_tokens(
     if isinstance(prompt, str):
         tokens = list(encode(prompt))
     else:
-        tokens = [_valid_token(token, vocabulary) for token in _items("prompt", prompt)]
+        tokens = _valid_tokens(_items("prompt", prompt), vocabulary)
     if not tokens:
         raise InputError("prompt: expected at least one token, got none")
     return tokens
@@ -64,6 +64,14 @@ def _items(what: str, value: object) -> list[Any]:
     if not isinstance(value, Iterable) or isinstance(value, Mapping):
         raise InputError(f"{what}: expected a text or token IDs, got {type(value).__name__}")
     return list(value)
+
+
+def _valid_tokens(tokens: list[Any], vocabulary: int) -> list[int]:
+    # A long prompt is checked between two steps, while the device waits: three passes in C for plain
+    # integers, and one by one only what else counts as an integer, or to name what does not.
+    if set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) < vocabulary:
+        return tokens
+    return [_valid_token(token, vocabulary) for token in tokens]
 
 
 def _valid_token(token: object, vocabulary: int) -> int:
