@@ -603,7 +603,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "goal": TEXT,
             "best": PLANNED,
             "second": PLANNED,
-            "floors": Each({"gpu": TEXT, "gpus": NUMBER, "layout": TEXT}),
+            "floors": Each({"gpu": TEXT, "gpus": NUMBER}),
             "options": Each(PLANNED_ROW),
             "front": Each(PLANNED_ROW),
             "refused": Each({"server": TEXT, "reason": TEXT}, some=False),

@@ -100,6 +100,9 @@ def plan_command(
             metavar="any|prefix",
         ),
     ] = "any",
+    disaggregated: Annotated[
+        bool, option("--disaggregated", "Also look at prefill and decode workers, and their ratio.")
+    ] = False,
     mixed: Annotated[
         bool, option("--mixed", "A fleet of several kinds of servers, where it is cheaper.")
     ] = False,
@@ -146,7 +149,8 @@ def plan_command(
             tensor=_numbers("--tensor", tensor), offer=offer, site=site, grid=grid,
             risk=parse_share("--risk", risk), minimize=minimize, max_gpus=max_gpus,
             max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
-            routes_by_prefix=routing == "prefix", mixed=mixed, simulate=simulate, progress=progress,
+            routes_by_prefix=routing == "prefix", apart=disaggregated, mixed=mixed,
+            simulate=simulate, progress=progress,
         )  # fmt: skip
     from assay.cli.plan_text import fleet_text, plan_text
     from assay.planner.capacity.fleet_plan import FleetPlan

@@ -6,19 +6,26 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from assay.errors import InfeasibleError, InputError, MissingInputsError
 from assay.lazy_import import np
 from assay.planner import evaluation as e
 from assay.planner.capacity.hosts import Host, host_of
-from assay.planner.capacity.served import Sample, ServerLimits
+from assay.planner.capacity.objective import Objective
+from assay.planner.capacity.replay import Replayed, replay
+from assay.planner.capacity.served import Sample, Served, ServerLimits, highest_rate, serve
 from assay.planner.capacity.step_table import StepTable, step_table
 from assay.planner.fit import judge
 from assay.planner.plan import plan_step
 from assay.planner.prices import cooled, offer_of
 from assay.planner.serving_load import server_constants
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
 
 TENSOR: Final = (1, 2, 4, 8)
 """Tensor-parallel GPUs of an instance: those of a node."""
@@ -37,6 +44,47 @@ class Candidate:
     table: StepTable
     limits: ServerLimits
     most: int
+    kv_bytes: float
+    """Bytes of the KV cache of a token on one GPU."""
+
+    @property
+    def caches(self) -> int:
+        """Servers of an instance that have a prefix cache each."""
+        return 1
+
+    def served(
+        self, sample: Sample, rate: float, deviations: float, objective: Objective,
+        dispersion: float = 1.0,
+    ) -> Served:  # fmt: skip
+        """What requests see where all steps take so many standard deviations longer."""
+        return serve(self.slowed(deviations), sample, rate, self.limits, objective, dispersion)
+
+    def highest(
+        self, sample: Sample, deviations: float, objective: Objective, dispersion: float = 1.0
+    ) -> float:
+        """The highest rate of an instance within the objective."""
+        return highest_rate(self.slowed(deviations), sample, self.limits, objective, dispersion)
+
+    def replayed(
+        self, deviations: float, arrivals: Numbers, fresh: Numbers, prompts: Numbers,
+        outputs: Numbers, generator: np.random.Generator,
+    ) -> Replayed:  # fmt: skip
+        """What requests see in a replay of them."""
+        return replay(self.slowed(deviations), self.limits, arrivals, fresh, prompts, outputs)
+
+    def drawn(self, sample: Sample, served: Served) -> float | None:
+        """Watts of an instance; None where the catalog lacks what they follow from."""
+        return self.watts(served.running, sample.context, served.step_tokens, served.busy)
+
+    def slowed(self, deviations: float) -> StepTable:
+        """The steps, each so many standard deviations longer."""
+        if deviations not in self._slowed:
+            self._slowed[deviations] = self.table.slower(deviations)
+        return self._slowed[deviations]
+
+    @cached_property
+    def _slowed(self) -> dict[float, StepTable]:
+        return {}
 
     @property
     def gpus(self) -> int:
@@ -179,7 +227,7 @@ def _candidate(
         prompt=sample.attended,
     )  # fmt: skip
     limits = ServerLimits(cache_tokens, **server_constants(batch.engine))
-    return Candidate(model, hardware, batch, table, limits, most)
+    return Candidate(model, hardware, batch, table, limits, most, fit.request / context)
 
 
 def batch_limits(candidate: Candidate, sample: Sample, output_token: float) -> list[Candidate]:
@@ -194,27 +242,27 @@ def batch_limits(candidate: Candidate, sample: Sample, output_token: float) -> l
     return servers
 
 
-def floor_gpus(candidate: Candidate, sample: Sample, rate: float) -> float:
-    """GPUs below which no schedule of steps serves a rate: the least time of steps for its tokens.
+def floor_gpus(servers: Sequence[Candidate], sample: Sample, rate: float) -> float:
+    """GPUs below which no schedule of steps of these servers serves a rate.
 
     Steps of n sequences and c tokens of prompts take `serving.step.floor_time` at least. The prices a and b of
-    a decoded and a prompt token that no step is worth less than, a n + b c <= floor(n, c), bound the time
-    that any mix of steps takes for so many of both (linear-programming duality).
+    a decoded and a prompt token, in GPU-seconds, that no step of any layout is worth less than, a n + b c <=
+    GPUs floor(n, c), bound what any mix of steps and layouts takes for so many of both (linear-programming duality).
     """
     from scipy.optimize import linprog
 
-    table = candidate.table
-    rows, columns = np.meshgrid(table.sequences, table.chunks, indexing="ij")
-    floor = table.floor
-    known = (rows + columns > 0) & (rows <= candidate.most)
+    points, floors = [], []
+    for server in servers:
+        table = server.table
+        rows, columns = np.meshgrid(table.sequences, table.chunks, indexing="ij")
+        known = (rows + columns > 0) & (rows <= server.most)
+        points.append(np.stack([rows[known], columns[known]], axis=1))
+        floors.append(server.gpus * table.floor[known])
+    floor = np.concatenate(floors)
     needed = np.array([float(sample.outputs.mean()), float(sample.fresh.mean())]) * rate
     scale = float(floor.max())
-    points = np.stack([rows[known], columns[known]], axis=1)
     solved = linprog(
-        -needed / needed.max(), A_ub=points, b_ub=floor[known] / scale, bounds=(0, None),
+        -needed / needed.max(), A_ub=np.concatenate(points), b_ub=floor / scale, bounds=(0, None),
         method="highs",
     )  # fmt: skip
-    if not solved.success:
-        return 0.0
-    prices = np.asarray(solved.x, float)
-    return candidate.gpus * float(prices @ needed) * scale
+    return float(np.asarray(solved.x, float) @ needed) * scale if solved.success else 0.0

@@ -13,7 +13,7 @@ from assay.intervals import Interval
 from assay.model.language.distributions import Z90
 from assay.planner.capacity.candidates import Candidate
 from assay.planner.capacity.objective import LIMITS, Objective
-from assay.planner.capacity.served import Sample, Served, highest_rate, sample_of, serve
+from assay.planner.capacity.served import Sample, Served, sample_of
 from assay.planner.capacity.traffic import HOUR, Traffic
 
 QUEUE_LOG_ERRORS: Final = {"p50": 0.19, "p90": 0.16, "p99": 0.22}
@@ -125,7 +125,7 @@ class Sizing:
         routes_by_prefix: bool,
     ) -> None:  # fmt: skip
         self.candidate, self.traffic, self.objective = candidate, traffic, objective
-        self.slow = candidate.table.slower(deviations)
+        self.deviations = deviations
         self.routes_by_prefix = routes_by_prefix
         self.has_cache = traffic.reuse is not None
         self.first = self.sample(1, 0.0)
@@ -137,15 +137,16 @@ class Sizing:
         traffic, limits = self.traffic, self.candidate.limits
         context = float((traffic.prompts + traffic.outputs / 2).mean())
         free = max(limits.cache_tokens - running * context, 0.0)
-        fresh = traffic.fresh(replicas * free)
+        caches = replicas * self.candidate.caches
+        fresh = traffic.fresh(caches * free)
         if self.has_cache and not self.routes_by_prefix:
-            # The replica that a request comes to is the one that has its prefix once in so many.
-            fresh = traffic.prompts - (traffic.prompts - fresh) / replicas
+            # The server that a request comes to is the one that has its prefix once in so many.
+            fresh = traffic.prompts - (traffic.prompts - fresh) / caches
         return sample_of(fresh, traffic.prompts, traffic.outputs)
 
     def highest(self, sample: Sample, dispersion: float = 1.0) -> float:
         """The highest rate of one replica within the objective, at the stated risk."""
-        return highest_rate(self.slow, sample, self.candidate.limits, self.objective, dispersion)
+        return self.candidate.highest(sample, self.deviations, self.objective, dispersion)
 
     def replicas(self, rate: float) -> tuple[int, Sample]:
         """The fewest replicas that keep the objective at a rate, and the requests that each sees."""
@@ -176,7 +177,7 @@ class Sizing:
 
     def _running(self, sample: Sample, rate: float) -> float:
         try:
-            return self.served(sample, rate, self.slow, 1.0).running
+            return self.served(sample, rate, self.deviations, 1.0).running
         except EvaluationError:
             return float(self.candidate.most)
 
@@ -187,14 +188,16 @@ class Sizing:
     def keeps(self, sample: Sample, rate: float, replicas: int) -> bool:
         """Whether so many replicas keep the objective at a rate."""
         try:
-            served = self.served(sample, rate / replicas, self.slow, self.dispersion(replicas))
+            served = self.served(
+                sample, rate / replicas, self.deviations, self.dispersion(replicas)
+            )
         except EvaluationError:
             return False
         return served.attained >= self.objective.share
 
-    def served(self, sample: Sample, rate: float, table: Any, dispersion: float) -> Served:
+    def served(self, sample: Sample, rate: float, deviations: float, dispersion: float) -> Served:
         """What the requests of one replica see."""
-        return serve(table, sample, rate, self.candidate.limits, self.objective, dispersion)
+        return self.candidate.served(sample, rate, deviations, self.objective, dispersion)
 
 
 def option_of(sizing: Sizing, site: Site) -> Option:
@@ -244,7 +247,7 @@ def _at(
 ) -> Served | None:
     """What requests see where all steps take so many deviations longer; None where they queue up."""
     try:
-        return sizing.served(sample, rate, sizing.candidate.table.slower(deviations), dispersion)
+        return sizing.served(sample, rate, deviations, dispersion)
     except EvaluationError:
         return None
 
@@ -253,10 +256,8 @@ def _schedule(sizing: Sizing, site: Site) -> tuple[Hour, ...]:
     hours = []
     for period in sizing.traffic.periods:
         count, sample = sizing.replicas(period.rate)
-        served = sizing.served(sample, period.rate / count, sizing.candidate.table, 1.0)
-        watts = sizing.candidate.watts(
-            served.running, sample.context, served.step_tokens, served.busy
-        )
+        served = sizing.served(sample, period.rate / count, 0.0, 1.0)
+        watts = sizing.candidate.drawn(sample, served)
         meter = None if watts is None else watts * count * site.pue
         hours.append(Hour(period.start, period.seconds, period.rate, count, meter))
     return tuple(hours)
@@ -272,7 +273,7 @@ def _costs(
     if usd is None:
         return None, None, None, None, None
     requests = traffic.requests
-    share = served.prompt_share / max(served.busy, served.prompt_share)
+    share = served.input_share
     inputs = requests * float(traffic.prompts.mean())
     outputs = requests * float(traffic.outputs.mean())
     hourly = usd / hours
@@ -305,9 +306,7 @@ def _attained(likely: Served, ends: list[Served | None]) -> Interval:
 
 
 def _headroom(sizing: Sizing, sample: Sample, rate: float, dispersion: float) -> float:
-    highest = highest_rate(
-        sizing.candidate.table, sample, sizing.candidate.limits, sizing.objective, dispersion
-    )
+    highest = sizing.candidate.highest(sample, 0.0, sizing.objective, dispersion)
     return max(highest / rate - 1, 0.0)
 
 
@@ -332,10 +331,9 @@ def _risk(sizing: Sizing, sample: Sample, rate: float, dispersion: float) -> flo
 
 def _what_binds(sizing: Sizing) -> str:
     """Which limit a lone request misses, and by how much."""
-    table, sample = sizing.slow, sizing.first
     objective = sizing.objective
     try:
-        served = serve(table, sample, 1e-6, sizing.candidate.limits, objective)
+        served = sizing.served(sizing.first, 1e-6, sizing.deviations, 1.0)
     except EvaluationError as error:
         return error.message
     name = served.binds

@@ -20,6 +20,7 @@ from assay.planner.capacity.candidates import (
     candidates,
     floor_gpus,
 )
+from assay.planner.capacity.disaggregated import Disaggregated, disaggregated
 from assay.planner.capacity.objective import Objective
 from assay.planner.capacity.option import Option, Site, Sizing, option_of
 from assay.planner.capacity.served import Sample, sample_of
@@ -45,7 +46,6 @@ class Floor:
 
     gpu: str
     gpus: float
-    layout: str
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class Planner:
         dtypes: Sequence[str] = (), engines: Sequence[str] = ("vllm",), kv_dtype: str = "bf16",
         tensor: Sequence[int] | None = None, offer: str | None = None, site: str = "average",
         grid: str = "world", risk: float = RISK, goal: str = "cost", budget: Budget | None = None,
-        routes_by_prefix: bool = False, progress: Progress = silent,
+        routes_by_prefix: bool = False, apart: bool = False, progress: Progress = silent,
     ) -> None:  # fmt: skip
-        """Take the traffic and what servers may be made of."""
+        """Take the traffic and what servers may be made of; `apart` also disaggregates them."""
         from scipy.special import ndtri
 
         if not 0 < risk < 1:
@@ -127,8 +127,19 @@ class Planner:
                     longest=longest,
                 )  # fmt: skip
                 self.servers += fitting
+                if apart:
+                    self.servers += disaggregated(
+                        fitting, self._shared_sample(), objective, self.deviations
+                    )
                 self.refused += [(other.name, other.reason) for other in others]
         self._sizings: dict[int, Sizing] = {}
+
+    def _shared_sample(self) -> Sample:
+        """The requests as servers see them whose prefix caches hold everything."""
+        traffic = self.traffic
+        if not self.routes_by_prefix:
+            return self.sample
+        return sample_of(traffic.fresh(math.inf), traffic.prompts, traffic.outputs)
 
     def plan(self) -> ServingPlan:
         """The best server and its replicas by hour; raises `InfeasibleError` where there is none."""
@@ -283,14 +294,15 @@ def _tpot(option: Option) -> float:
 
 
 def _floors(servers: Sequence[Candidate], sample: Sample, rate: float) -> list[Floor]:
-    """The least GPUs of each kind over all layouts."""
-    least: dict[str, Floor] = {}
-    for server in servers:
-        floor = Floor(server.hardware.name, floor_gpus(server, sample, rate), server.layout)
-        known = least.get(floor.gpu)
-        if known is None or floor.gpus < known.gpus:
-            least[floor.gpu] = floor
-    return sorted(least.values(), key=lambda floor: floor.gpus)
+    """The least GPUs of each kind over all mixes of layouts."""
+    kinds = {server.hardware.name: server.hardware for server in servers}
+    # Groups of workers mix the steps of other layouts.
+    whole = [server for server in servers if not isinstance(server, Disaggregated)]
+    floors = [
+        Floor(name, floor_gpus([own for own in whole if own.hardware.name == name], sample, rate))
+        for name in kinds
+    ]
+    return sorted(floors, key=lambda floor: floor.gpus)
 
 
 def _site(site: str, grid: str) -> Site:

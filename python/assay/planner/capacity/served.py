@@ -8,6 +8,7 @@ the share that keeps every limit together.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -108,6 +109,11 @@ class Served:
     """Share of the time in which something runs."""
 
     @property
+    def input_share(self) -> float:
+        """Share of the cost that input tokens have: that of the busy time that prompts take."""
+        return self.prompt_share / max(self.busy, self.prompt_share)
+
+    @property
     def binds(self) -> str:
         """The limit that most requests miss."""
         return max(self.misses, key=lambda name: self.misses[name]) if self.misses else "rate"
@@ -118,9 +124,14 @@ def serve(
     dispersion: float = 1.0,
 ) -> Served:  # fmt: skip
     """Latencies of a traffic at a rate; raises `EvaluationError` where the server cannot keep up."""
-    state = _State(table, sample, rate, limits, dispersion)
-    first = state.first_tokens()
-    token = state.output_tokens()
+    state = ServerState(table, sample, rate, limits, dispersion)
+    return judged(sample, state.first_tokens(), state.output_tokens(), objective, state)
+
+
+def judged(
+    sample: Sample, first: Numbers, token: Numbers, objective: Objective, state: ServerState
+) -> Served:
+    """The latencies of a sample beside limits."""
     whole = first + (sample.outputs - 1) * token
     values = {"ttft": first, "tpot": token, "e2el": whole}
     kept = np.ones(len(first), dtype=bool)
@@ -133,7 +144,7 @@ def serve(
         misses[name] = float(late.mean())
         kept &= ~late
     return Served(
-        rate, state.mean_running, _latency(first), _latency(token[sample.outputs > 1]),
+        state.rate, state.mean_running, _latency(first), _latency(token[sample.outputs > 1]),
         _latency(whole), float(kept.mean()), misses, state.prompt_share, state.step_tokens,
         state.busy,
     )  # fmt: skip
@@ -145,7 +156,7 @@ def _latency(values: Numbers) -> Latency:
     return Latency(float(values.mean()), *(float(q) for q in np.quantile(values, _QUANTILES)))
 
 
-class _State:
+class ServerState:
     """How a server is at a rate: steps by the number that decode, and how many do."""
 
     def __init__(
@@ -371,14 +382,23 @@ def highest_rate(
 ) -> float:  # fmt: skip
     """The highest rate at which the objective is kept, within 1 %; 0 where no rate keeps it."""
 
+    def at(rate: float) -> Served:
+        return serve(table, sample, rate, limits, objective, dispersion)
+
+    return highest_kept(at, saturation(table, sample, limits), objective.share, close=close)
+
+
+def highest_kept(
+    at: Callable[[float], Served], most: float, share: float, *, close: float = 1.01
+) -> float:
+    """The highest rate up to `most` whose requests keep their limits, within 1 %; 0 where none do."""
+
     def keeps(rate: float) -> bool:
         try:
-            served = serve(table, sample, rate, limits, objective, dispersion)
+            return at(rate).attained >= share
         except EvaluationError:
             return False
-        return served.attained >= objective.share
 
-    most = saturation(table, sample, limits)
     low, high = most / 1024, most
     if not keeps(low):
         return 0.0

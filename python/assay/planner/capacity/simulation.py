@@ -12,8 +12,7 @@ from assay.lazy_import import np
 from assay.model.language.distributions import Z90
 from assay.planner.capacity.objective import LIMITS, Objective
 from assay.planner.capacity.option import Option, Sizing
-from assay.planner.capacity.replay import Replayed, replay
-from assay.planner.capacity.step_table import StepTable
+from assay.planner.capacity.replay import Replayed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +62,7 @@ def simulate(
     runs = []
     for deviations in (0.0, -Z90, Z90):
         progress(f"replaying {len(requests.arrivals):,} requests")
-        runs.append(_replayed(sizing, requests, sizing.candidate.table.slower(deviations)))
+        runs.append(_replayed(sizing, requests, deviations, seed))
     latencies = {
         figure: {
             level: _interval(
@@ -127,10 +126,11 @@ def _fresh(sizing: Sizing, option: Option, generator: np.random.Generator) -> Nu
     traffic = sizing.traffic
     context = float((traffic.prompts + traffic.outputs / 2).mean())
     free = max(sizing.candidate.limits.cache_tokens - option.running * context, 0.0)
-    fresh = traffic.fresh(option.replicas * free)
+    caches = option.replicas * sizing.candidate.caches
+    fresh = traffic.fresh(caches * free)
     if not sizing.has_cache or sizing.routes_by_prefix:
         return np.rint(fresh)
-    meets = generator.random(len(fresh)) * option.replicas < 1
+    meets = generator.random(len(fresh)) * caches < 1
     return np.rint(np.where(meets, fresh, traffic.prompts))
 
 
@@ -142,15 +142,16 @@ def _counts(option: Option, arrivals: Numbers) -> NDArray[np.int64]:
     return counts
 
 
-def _replayed(sizing: Sizing, requests: _Requests, table: StepTable) -> Replayed:
+def _replayed(sizing: Sizing, requests: _Requests, deviations: float, seed: int) -> Replayed:
+    generator = np.random.default_rng(seed)
     count = len(requests.arrivals)
     columns = [np.full(count, np.nan) for _ in _FIGURES]
     steps = preempted = 0
     for replica in np.unique(requests.replicas):
         own = requests.replicas == replica
-        run = replay(
-            table, sizing.candidate.limits, requests.arrivals[own], requests.fresh[own],
-            requests.prompts[own], requests.outputs[own],
+        run = sizing.candidate.replayed(
+            deviations, requests.arrivals[own], requests.fresh[own], requests.prompts[own],
+            requests.outputs[own], generator,
         )  # fmt: skip
         for column, figure in zip(columns, _FIGURES, strict=True):
             column[own] = getattr(run, figure)
