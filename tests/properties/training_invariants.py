@@ -61,7 +61,8 @@ def interruptions(draw: Draw, answers: Answers) -> Violation | None:
 def utilization(draw: Draw, answers: Answers) -> Violation | None:
     """No job computes faster than the data sheet, at the highest clock of the chip."""
     share = answers.value(draw, "training.mfu")
-    most = graph_given(draw).get("gpu.clock_ceiling", 1.0)
+    given = graph_given(draw)
+    most = given.get("gpu.reference.top_clock", 1.0) / given.get("gpu.clock", 1.0)
     if share <= max(most, 1.0) * (1 + SLACK):
         return None
     return Violation(f"MFU of {share:.3f}, clock of at most {most:g}", "training.mfu", (draw,))

@@ -158,11 +158,13 @@ def test_the_slowest_of_many_paths_sets_the_clock() -> None:
 
 def test_timing_bounds_the_clock_of_a_gpu() -> None:
     """nvidia-smi: 1,980 MHz, 505 ps; a quarter less speed at a lower voltage takes a quarter of it."""
-    chosen = {"gpu.clock_ceiling": "timing.clock_ceiling"}
+    chosen = {"gpu.top_clock": "timing.top_clock"}
     given = {
         **PATH,
         "timing.overhead": 505e-12 - value("timing.path.slowest", PATH),
         "gpu.clock": 1.83e9,
+        "gpu.reference.clock": 1.83e9,
+        "gpu.reference.top_clock": 1.98e9,
     }
     ceiling = stack.registry().resolve("gpu.clock_ceiling", given, chosen).require_value()
     assert ceiling == pytest.approx(1.98 / 1.83, rel=1e-3)

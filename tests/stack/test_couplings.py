@@ -67,7 +67,7 @@ OTHERS = [
     ("architecture.kv_heads", "architecture.kv.elements_per_token", (0.99, 1.01)),
     ("architecture.layers", "architecture.kv.elements_per_token", (0.99, 1.01)),
     # Faster parts, shorter steps; less than in proportion, since something else then bounds.
-    ("gpu.clock", "training.step_time", (-1.0, -0.2)),
+    ("gpu.flops_per_cycle", "training.step_time", (-1.0, -0.2)),
     ("hbm.pin_rate", "training.step_time", (-0.5, -0.01)),
     # More interruptions, more allocated time and cost.
     ("cluster.failures.gpu_rate", "econ.run.duration", (1e-5, 0.2)),
@@ -116,7 +116,7 @@ OF_SERVING = [
     ("architecture.kv_heads", "serving.time_per_output_token", (0.02, 0.6)),
     ("hbm.pin_rate", "serving.time_per_output_token", (-1.0, -0.1)),
     ("hbm.pin_rate", "econ.cost.per_output_token", (-1.0, -0.1)),
-    ("gpu.clock", "serving.time_to_first_token", (-1.0, -0.1)),
+    ("gpu.flops_per_cycle", "serving.time_to_first_token", (-1.0, -0.1)),
     ("serving.concurrency", "serving.throughput", (0.1, 1.0)),
     ("serving.concurrency", "econ.cost.per_output_token", (-1.0, -0.1)),
     ("serving.prompt", "serving.time_per_output_token", (0.02, 0.9)),

@@ -29,6 +29,7 @@ HEADLINES: Final = {
 _SCOPES: Final = ("gpu", "hbm")
 _REFERENCE: Final = "gpu.reference."
 _OWN: Final = {
+    "gpu.reference.top_clock": "gpu.top_clock",
     "gpu.reference.cycle_energy": "gpu.cycle_energy",
     "gpu.reference.voltage_slope": "gpu.voltage_slope",
     "gpu.reference.voltage_floor": "gpu.voltage_floor",

@@ -171,11 +171,16 @@ def include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -
         calibration.kinds,
     )
     values = {**fitted, **entry.values}
+    variants = CLOCK_VARIANTS if values.keys() >= CLOCKS else {}
     return Include(
-        path, values, calibration.notes, group=entry.group, title=entry.title, facts=entry.facts,
+        path, values, calibration.notes, variants, entry.group, title=entry.title, facts=entry.facts,
         correlations=_among_uncertain(calibration.correlations, fitted, entry.values),
     )  # fmt: skip
 
+
+CLOCKS = frozenset({"gpu.clock", "gpu.reference.clock"})
+CLOCK_VARIANTS = {"kernels.device.boost_ratio": "kernels.device.ratio_of_boosts"}
+"""Where both clocks are known, a scenario that states another boost clock does not speed up its kernels by that."""
 
 ENGINE_VARIANTS = {
     "gpu.work.tensor_use": "serving.work.tensor_use",

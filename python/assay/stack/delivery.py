@@ -8,7 +8,7 @@ film of coolant, each a thermal resistance, and warms all of it on the way: a di
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, Symbol, by_definition, cited, number
-from assay.stack import works
+from assay.stack import transistor, works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.manufacturing import packages, wafers
 
@@ -28,8 +28,8 @@ grid_resistance = scope.declare(
     boundary="primitive",
 )
 die_power = scope.declare(
-    "die_power, P_die [W]: power that reaches the dies; unless given, board power while kernels run",
-    equals=gpu_power.power_busy * _GPU,
+    "die_power, P_die [W]: power that reaches the dies; unless given, that at which the clock is lowered",
+    equals=gpu_power.power_ceiling * _GPU,
     reference=_GRID,
 )
 die_voltage = scope.declare(
@@ -41,6 +41,13 @@ scope.iterative(
     start=regulated,
     name="die_voltage.drop",
     meaning="the drop follows the current, and the current the voltage that is left",
+    reference=_GRID,
+)
+scope.equation(
+    transistor.supply,
+    die_voltage,
+    name="supply_of_grid",
+    meaning="what regulators give and the way to the transistors leaves",
     reference=_GRID,
 )
 grid_loss = scope.declare(

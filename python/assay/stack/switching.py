@@ -100,7 +100,7 @@ elmore = scope.declare(
     target=True,
 )
 scope.approximation(
-    timing.fanout_delay,
+    timing.gate_delay,
     elmore,
     name="delay_through_wires",
     valid=elmore > number("0 s"),

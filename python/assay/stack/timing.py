@@ -81,10 +81,13 @@ race_margin = scope.declare(
     reference=cited(works.CMOS_VLSI, "sec. 10.2, sequencing static circuits: min-delay constraint"),
     target=True,
 )
-path_mean = scope.declare(
-    "path.mean, t_p [s as ps]: mean delay of a critical path at this supply voltage",
-    equals=depth * fanout_delay / transistor.speed,
+gate_delay = scope.declare(
+    "gate_delay, t_g [s as ps]: delay of such a gate at this supply voltage and temperature",
+    equals=fanout_delay / transistor.speed,
     reference=_EFFORT,
+)
+path_mean = scope.declare(
+    "path.mean, t_p [s as ps]: mean delay of a critical path", equals=depth * gate_delay, reference=_EFFORT
 )
 gate_spread = scope.declare(
     "gate_spread, s_g [1 as %]: standard deviation of a gate's delay over its mean",
@@ -127,10 +130,11 @@ period = scope.declare(
 clock = scope.declare(
     "clock, f_max [Hz as GHz]: highest clock that all paths meet", equals=1 / period, reference=_SEQUENCING, target=True
 )
-scope.equation(
-    gpu_power.clock_ceiling,
-    clock / gpu_rates.clock,
-    name="clock_ceiling",
+scope.approximation(
+    gpu_power.top_clock,
+    clock,
+    name="top_clock",
+    valid=clock > number("0 Hz"),
     meaning="the slowest path bounds the clock",
     reference=_SEQUENCING,
 )

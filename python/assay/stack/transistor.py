@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from assay.model import ANY_SIGN, POSITIVE, Expression, Scope, by_definition, cited, exp, number, sqrt
+from assay.model import ANY_SIGN, POSITIVE, Expression, Scope, by_definition, cited, exp, maximum, number, sqrt
 from assay.stack import physics, works
 from assay.stack.gpu import power as gpu_power, reference as gpu_reference
 
@@ -90,9 +90,12 @@ drain_voltage = scope.declare(
     reference=_LONG_CHANNEL,
 )
 temperature = scope.declare(
-    "temperature, T [K]: temperature of the channel; unless given, 358 K", bounds=POSITIVE, equals=number("358 K"),
+    "temperature, T [K]: temperature of the channel; unless given, that of a die at its power limit, where timing has "
+    "to hold",
+    bounds=POSITIVE,
+    equals=gpu_power.hottest,
     reference=_TEMPERATURE,
-)  # fmt: skip
+)
 thermal_voltage = scope.declare(
     "thermal_voltage, v_T [V]: thermal voltage",
     equals=physics.boltzmann * temperature / physics.elementary_charge,
@@ -260,11 +263,59 @@ voltage_ratio = scope.declare(
     bounds=POSITIVE,
     reference=by_definition("the same supply voltage"),
 )
+scope.approximation(
+    voltage_ratio,
+    supply / gpu_reference.reference_supply,
+    name="ratio_of_supplies",
+    valid=supply > number("0 V"),
+    meaning="the stated supply voltages",
+    reference=by_definition("ratio of voltages"),
+)
 speed = scope.declare(
-    "speed, f_v: speed of gates at this supply voltage over that at the benchmarked one: current over charge",
-    equals=((voltage_ratio - threshold_share) / (1 - threshold_share)) ** alpha / voltage_ratio,
+    "speed, f_v: speed of gates over that of the benchmarked board: current over charge", reference=_ALPHA, target=True
+)
+scope.equation(
+    speed,
+    ((voltage_ratio - threshold_share) / (1 - threshold_share)) ** alpha / voltage_ratio,
+    name="speed_by_voltage",
+    meaning="alpha-power law at another supply voltage",
     reference=_ALPHA,
-    target=True,
+)
+mobility_exponent = scope.declare(
+    "mobility_exponent, k_mu: exponent by which mobility falls with temperature; unless given, 1.5", equals=1.5,
+    reference=_TEMPERATURE,
+)  # fmt: skip
+# Below the threshold the law has no current; what heat carries is not modeled, so the clock is a bound there.
+_drive = maximum(supply - threshold, thermal_voltage)
+scope.approximation(
+    speed,
+    (_drive / (gpu_reference.reference_supply * (1 - threshold_share))) ** alpha
+    / voltage_ratio
+    * (gpu_power.reference_temperature / temperature) ** mobility_exponent,
+    name="speed_by_threshold",
+    valid=temperature > number("250 K"),
+    meaning="alpha-power law at another voltage, threshold and temperature",
+    reference=_ALPHA,
+)
+scope.inequality(
+    "conducts",
+    supply >= threshold + thermal_voltage,
+    "the supply voltage lies above the threshold by more than carriers have from heat",
+    reference=_ALPHA,
+)
+on_current = scope.declare(
+    "on_current, I_on [A/m as uA/um]: drain current by width of a transistor that is on, on the benchmarked board",
+    bounds=POSITIVE,
+    reference=_ALPHA,
+    boundary="primitive",
+)
+scope.approximation(
+    drain_current,
+    on_current * width * speed * voltage_ratio,
+    name="drain_current.alpha_power",
+    valid=voltage_ratio > 0,
+    meaning="alpha-power law: speed by the charge of a gate",
+    reference=_ALPHA,
 )
 scope.inequality(
     "above_threshold", voltage_ratio > threshold_share, "the supply voltage lies above the threshold", reference=_ALPHA

@@ -30,11 +30,26 @@ power_rated = scope.declare(
     boundary="primitive",
 )
 power_idle = scope.declare("power.idle, P_0 [W/GPU]: idle board power", reference=_NVML, boundary="primitive")
+top_clock = scope.declare(
+    "top_clock, f_top [Hz as GHz]: highest clock that the slowest paths of the chip meet",
+    equals=reference.reference_top_clock,
+    bounds=POSITIVE,
+    reference=_SAME_BOARD,
+)
+scope.inequality(
+    "clock_meets_paths",
+    clock <= maximum(top_clock, reference.reference_top_clock),
+    "the boost clock is one that the slowest paths meet, at this voltage or that of the benchmarks",
+    reference=_NVML,
+)
+# A board that is stated to boost less is run as far above its boost clock as that of the benchmarks, one that is
+# stated to boost more only as fast as its paths are.
+_reference_ceiling = reference.reference_top_clock / reference.reference_clock
 clock_ceiling = scope.declare(
     "clock_ceiling, eta_max: highest clock over the boost clock behind the peak rate",
-    bounds=(1, None),
+    equals=minimum(_reference_ceiling, top_clock / clock),
+    bounds=POSITIVE,
     reference=_NVML,
-    boundary="primitive",
 )
 idle_activity = scope.declare(
     "idle_activity, a_0: activity of a GPU between kernels: its clock tree",
@@ -149,7 +164,13 @@ throttle_reference = scope.declare(
 _voltage_0 = maximum(
     reference.reference_voltage_floor, 1 - reference.reference_voltage_slope * (1 - throttle_reference)
 )
-_warmth_0 = reference.reference_coolant + reference.reference_thermal_resistance * power_rated - number("300 K")
+reference_temperature = scope.declare(
+    "reference.temperature, T_0 [K]: temperature of the die of the benchmarks under the rated limit",
+    equals=reference.reference_coolant + reference.reference_thermal_resistance * power_rated,
+    bounds=POSITIVE,
+    reference=THERMAL,
+)
+_warmth_0 = reference_temperature - number("300 K")
 _memory_0 = work_memory_use * memory_bandwidth * hbm.access_energy
 _leakage_0 = reference.reference_leakage * _voltage_0 * exp(_warmth_0 / reference.reference_leakage_scale)
 _free_0 = power_rated - power_idle - _memory_0 - _leakage_0
@@ -157,7 +178,7 @@ _cycle_power_0 = reference.reference_cycle_energy * reference.reference_clock * 
 # Tensor cores switch by FLOPs, the rest by cycles. A clock has no fewer cycles than its FLOPs need.
 scope.equation(
     throttle_reference,
-    minimum(clock_ceiling, maximum((_free_0 / _cycle_power_0 - _tensor) / _issued, work_tensor_use)),
+    minimum(_reference_ceiling, maximum((_free_0 / _cycle_power_0 - _tensor) / _issued, work_tensor_use)),
     reference=_NVML,
     meaning="the clock at which the workload meets the rated limit on the board of the benchmarks",
 )
@@ -196,12 +217,20 @@ power_ceiling = scope.declare(
     equals=minimum(power_limit, (temperature_limit - coolant_temperature) / thermal_resistance),
     reference=_NVML,
 )
+hottest = scope.declare(
+    "hottest, T_hot [K]: temperature of a die that draws the power at which its clock is lowered",
+    equals=coolant_temperature + thermal_resistance * power_ceiling,
+    bounds=POSITIVE,
+    reference=THERMAL,
+)
 throttle = scope.declare(
     "throttle, eta_P: clock under the power limit over the boost clock", bounds=(0, 2), reference=_NVML
 )
+# Faster gates reach a clock at less voltage: clocks count from where these gates take the voltage of boost.
+_boost = reference.reference_clock * top_clock / reference.reference_top_clock
 voltage = scope.declare(
-    "voltage, v: voltage over that of the boost clock",
-    equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle)),
+    "voltage, v: voltage over that at which the board of the benchmarks boosts; it rises with the clock in hertz",
+    equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle * clock / _boost)),
     reference=VOLTAGE,
 )
 temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=THERMAL)
@@ -220,8 +249,10 @@ power_busy = scope.declare(
     equals=total(power_idle, power_memory, power_leakage, power_dynamic),
     reference=VOLTAGE,
 )
-# The work of a second of benchmark clocks takes 1 + c (eta_0 / eta - 1) seconds at this clock.
-_period = maximum(throttle * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
+# The work of a second of benchmark clocks takes 1 + c (eta_0 / eta - 1) seconds at this clock, over boost of the
+# board of the benchmarks.
+_pace = throttle * clock / reference.reference_clock
+_period = maximum(_pace * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
 scope.equation(
     activity,
     _issued + _tensor / _period,
@@ -230,7 +261,7 @@ scope.equation(
 )
 scope.equation(
     memory_duty,
-    minimum(work_memory_use * throttle / _period, 1),
+    minimum(work_memory_use * _pace / _period, 1),
     meaning="the bytes of the work over the time that it takes at this clock",
     reference=by_definition("rate over peak rate"),
 )
@@ -256,7 +287,7 @@ power_limited_peak_flops = scope.declare(
     equals=throttle * peak_flops,
     reference=by_definition("peak rate at the throttled clock"),
 )
-_top_voltage = 1 + voltage_slope * (clock_ceiling - 1)
+_top_voltage = 1 + voltage_slope * (clock_ceiling * clock / _boost - 1)
 power_waiting = scope.declare(
     "power.waiting, P_w [W/GPU]: board power between the kernels of a process, which keeps the clock at its highest",
     equals=minimum(

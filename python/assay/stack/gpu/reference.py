@@ -29,6 +29,18 @@ reference_clock = scope.declare(
     reference=_BOOST,
     boundary="primitive",
 )
+reference_top_clock = scope.declare(
+    "reference.top_clock, f_top0 [Hz as GHz]: highest clock of the board of the benchmarks",
+    bounds=POSITIVE,
+    reference=cited(works.NVML, "maximum clocks"),
+    boundary="primitive",
+)
+reference_supply = scope.declare(
+    "reference.supply, V_0 [V]: voltage at the transistors of the board of the benchmarks at its boost clock",
+    bounds=POSITIVE,
+    reference=VOLTAGE,
+    boundary="primitive",
+)
 reference_cycle_energy = scope.declare(
     "reference.cycle_energy, E_c0 [J/GPU]: energy that the board of the benchmarks switches in a clock cycle at "
     "its boost clock's voltage, activity 1",

@@ -29,6 +29,8 @@ GEMM_DUTY = 0.05
 
 FIXED = {
     "gpu.clock": CLOCK,
+    "gpu.reference.clock": CLOCK,
+    "gpu.reference.top_clock": CLOCK,
     "gpu.memory.bandwidth": BANDWIDTH,
     "gpu.power.idle": 75.0,
     "gpu.leakage_scale": 60.0,
@@ -164,7 +166,7 @@ def main() -> None:
         print(f"{load + held_out:40}", " ".join(f"{error:+.1%}" for error in own))
     registry = Registry.from_scopes([hbm.scope, gpu.scope])
     given = {
-        "gpu.clock_ceiling": 1.0, **fitted, **FIXED, **constants, "gpu.thermal_resistance": resistance,
+        **fitted, **FIXED, **constants, "gpu.thermal_resistance": resistance,
         "gpu.coolant_temperature": coolant, "gpu.temperature_limit": 360.0, "gpu.activity": 1.0,
         "gpu.memory.duty": GEMM_DUTY,
     }  # fmt: skip
