@@ -642,6 +642,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {"ok": COUNT, "of": COUNT, "reports": Each(REPORT)},
     ),
     (("completion", "bash"), {"shell": TEXT, "script": TEXT}),
+    (("mcp",), {"tools": Each({"name": TEXT, "description": TEXT, "input_schema": dict})}),
     (
         ("trace", "capture", "synthetic", "--steps", "2"),
         {

@@ -87,6 +87,7 @@ COMMANDS: Final = {
     "runs compare": "runs",
     "rollback": "rollback",
     "ui": "ui",
+    "mcp": "mcp",
     "report": "report",
     "verify-report": "report",
     "bench": "bench",

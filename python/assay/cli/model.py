@@ -55,7 +55,7 @@ def stats_command(as_json: options.Json = False) -> Report:
 
 def list_command(
     match: Annotated[
-        str | None, option("--filter TEXT", "Only entries whose line contains the text.")
+        str | None, option("--filter TEXT", "Only entries that contain every word of the text.")
     ] = None,
     scope: Annotated[str | None, option("--scope SCOPE", "Only what this scope declares.")] = None,
     roots: Annotated[bool, option("--roots", "Only variables that no relation defines.")] = False,
@@ -113,6 +113,8 @@ def _cut_list(
     left_out = cut(rows_at_most, **{noun: answer.items})
 
     def lines(canvas: Canvas) -> Iterator[Line]:
+        if not answer.items:
+            yield ((f"no {noun} of that kind; fewer words find more", styles.FAINT),)
         yield from text(answer.items[: rows_at_most or None], canvas)
         if left_out:
             yield ""

@@ -70,7 +70,7 @@ def list_variables(
     targets: bool = False,
     limit: int = 0,
 ) -> ListAnswer[Variable]:
-    """Variables and constants whose name, symbol or meaning contains a text."""
+    """Variables and constants whose name, symbol and meaning contain every word of a text."""
     registry = stack.registry()
     _check_scope(registry, scope)
     variables = [
@@ -87,7 +87,7 @@ def list_variables(
 def list_relations(
     match: str | None = None, *, scope: str | None = None, limit: int = 0
 ) -> ListAnswer[Relation]:
-    """Relations whose name, formula or meaning contains a text."""
+    """Relations whose name, formula and meaning contain every word of a text."""
     registry = stack.registry()
     _check_scope(registry, scope)
     relations = [
@@ -100,7 +100,7 @@ def list_relations(
 
 
 def list_presets(match: str | None = None, *, limit: int = 0) -> ListAnswer[Preset]:
-    """Built-in scenarios whose name or description contains a text."""
+    """Built-in scenarios whose name and description contain every word of a text."""
     presets = [built_in.preset(name) for name in built_in.presets()]
     matching = [preset for preset in presets if _matches(match, preset.name, preset.description)]
     return ListAnswer(matching, _preset_data, limit)
@@ -121,7 +121,11 @@ def _check_scope(registry: Registry, scope: str | None) -> None:
 
 
 def _matches(match: str | None, *texts: str) -> bool:
-    return match is None or any(match.casefold() in text.casefold() for text in texts)
+    """Whether the texts together hold every word that was asked for."""
+    if match is None:
+        return True
+    together = "\n".join(texts).casefold()
+    return all(word in together for word in match.casefold().split())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,242 @@
+"""The tools of `assay mcp`: commands that only read, as functions an assistant can call.
+
+A tool runs the command of its name in this process and returns what a person would see, below the
+command line that prints it: the number, its interval, what was assumed, what does not hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Final, Literal
+
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from assay.errors import InputError
+
+Preset = Annotated[
+    str | None, Field(description="A built-in scenario; find lists them. Most variables need one.")
+]
+Values = Annotated[
+    list[str] | None,
+    Field(description="Given values, each NAME=VALUE UNIT, such as gpu.clock=1.5 GHz."),
+]
+Entries = Annotated[
+    list[str] | None,
+    Field(description="Catalog entries to take values of, each GROUP/NAME: grids/france."),
+]
+Variable = Annotated[str, Field(description="The full name of a variable: econ.cost.per_token.")]
+Model = Annotated[str, Field(description="A model of the catalog, such as llama-3.1-8b.")]
+Gpu = Annotated[str, Field(description="An accelerator of the catalog, such as h200.")]
+Option = str | int | float | bool | Sequence[str] | None
+
+REFUSED: Final = (2, 70)
+"""Exit codes with which there is no answer; a failed check or a list of missing inputs is one."""
+_one_at_a_time: Final = threading.Lock()
+"""What a command prints is caught for the whole process."""
+
+
+def ask(question: Annotated[str, Field(description="One question in plain words.")]) -> str:
+    """Answer a question about GPU workloads in words, or refuse it with the nearest command.
+
+    Does a model fit, how many GPUs, how long, what does it cost, which is cheaper or faster, what
+    limits, latency at a rate, energy, emissions. Start here; the other tools take exact names.
+    """
+    return _run("ask", [question])
+
+
+def find(
+    text: Annotated[str, Field(description="Words of a name or meaning, such as cost token.")],
+    what: Annotated[
+        Literal["variables", "presets", "relations", "catalog"],
+        Field(description="Where to look; catalog has accelerators, models, grids, prices."),
+    ] = "variables",
+) -> str:
+    """Find the names that the other tools take."""
+    if what != "catalog":
+        return _run("list", filter=text, presets=what == "presets", relations=what == "relations")
+    command, *entries = _run("catalog", ["list"]).splitlines()
+    words = text.casefold().split()
+    kept = [line for line in entries if all(word in line.casefold() for word in words)]
+    return "\n".join([command, *(kept or ["no entries of that kind; fewer words find more"])])
+
+
+def resolve(
+    variable: Variable, preset: Preset = None, values: Values = None, entries: Entries = None
+) -> str:
+    """Compute a variable of the model with its interval, and say what is missing or does not hold."""
+    return _run("resolve", [variable], preset=preset, set=values, with_=entries)
+
+
+def explain(
+    variable: Variable,
+    preset: Preset = None,
+    values: Values = None,
+    entries: Entries = None,
+    depth: Annotated[int, Field(description="Levels below the variable.", ge=0)] = 2,
+) -> str:
+    """Say where a value comes from: the values, equations and sources below it."""
+    return _run("explain", [variable], preset=preset, set=values, depth=depth, with_=entries)
+
+
+def sensitivity(
+    variable: Variable,
+    preset: Preset = None,
+    values: Values = None,
+    entries: Entries = None,
+    limit: Annotated[int, Field(description="Inputs at most.", ge=1)] = 15,
+) -> str:
+    """List which inputs move a variable most."""
+    return _run("sensitivity", [variable], preset=preset, set=values, limit=limit, with_=entries)
+
+
+def predict(
+    model: Model,
+    gpu: Gpu,
+    batch: Annotated[int, Field(description="Sequences that decode in the step.", ge=0)] = 1,
+    context: Annotated[int, Field(description="Tokens in the KV cache of each.", ge=0)] = 1024,
+    prefill_tokens: Annotated[int, Field(description="Tokens of prompts in it.", ge=0)] = 0,
+    engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
+    tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
+    dtype: Annotated[str | None, Field(description="Format of weights.")] = None,
+) -> str:
+    """Predict the time of one step of an LLM engine, operation by operation, and its floor."""
+    return _run(
+        "predict",
+        model=model,
+        gpu=gpu,
+        batch=batch,
+        context=context,
+        prefill_tokens=prefill_tokens or None,
+        engine=engine,
+        tensor=tensor,
+        dtype=dtype,
+    )
+
+
+def predict_load(
+    model: Model,
+    gpu: Gpu,
+    rates: Annotated[str, Field(description="Requests per second: 1,2,4 or 2:20:2.")],
+    prompt: Annotated[int, Field(description="Input tokens of a request.", ge=1)] = 1024,
+    output: Annotated[int, Field(description="Output tokens of a request.", ge=1)] = 128,
+    engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
+    tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
+) -> str:
+    """Predict TTFT, TPOT and throughput of a server by its rate of requests, with intervals."""
+    return _run(
+        "predict-load",
+        model=model,
+        gpu=gpu,
+        rates=rates,
+        prompt=prompt,
+        output=output,
+        engine=engine,
+        tensor=tensor,
+    )
+
+
+def plan(
+    model: Model,
+    rate: Annotated[float, Field(description="Requests per second.", gt=0)],
+    slo: Annotated[str | None, Field(description="Such as ttft=1s,tpot=50ms,p=99%.")] = None,
+    input_tokens: Annotated[str, Field(description="128, 64-256 or lognormal:180,0.8.")] = "1024",
+    output_tokens: Annotated[str, Field(description="As input_tokens.")] = "128",
+    gpus: Annotated[
+        str | None, Field(description="Accelerators to choose from: h100,h200,b200.")
+    ] = None,
+) -> str:
+    """Plan how few GPUs serve a rate within an SLO, which, how laid out, and at what cost."""
+    return _run(
+        "plan",
+        model=model,
+        rate=rate,
+        slo=slo,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        gpu=gpus,
+    )
+
+
+def estimate(
+    model: Model,
+    accelerator: Annotated[str, Field(description="An accelerator: h100_sxm.")],
+    tokens: Annotated[str, Field(description="Tokens to train on or to serve: 15T.")],
+    where: Annotated[str, Field(description="A country or a state of the US: us_virginia.")],
+    serving: Annotated[bool, Field(description="Serve the tokens instead of training.")] = False,
+    gpus: Annotated[int | None, Field(description="GPUs; searched for if not given.")] = None,
+) -> str:
+    """Estimate time, money, energy and emissions of training on, or serving, so many tokens."""
+    return _run("estimate", [model, accelerator, tokens, where], serving=serving, gpus=gpus)
+
+
+def diagnose(
+    trace: Annotated[str, Field(description="A file or folder of a trace on this machine.")],
+    model: Annotated[str | None, Field(description="The model that ran.")] = None,
+    gpu: Annotated[str | None, Field(description="The GPU that it ran on.")] = None,
+) -> str:
+    """Say where the time of a recorded trace went, why, and what to try."""
+    return _run("diagnose", [trace], model=model, gpu=gpu)
+
+
+def runs(
+    run: Annotated[
+        str | None, Field(description="A run by its id, or latest; all runs if not given.")
+    ] = None,
+) -> str:
+    """List the runs of the loop that improves engines, or show what one tried and kept."""
+    return _run("runs", ["list"] if run is None else ["show", run])
+
+
+def validate(
+    suite: Annotated[str, Field(description="kernels, training, inference or all.")] = "all",
+) -> str:
+    """Score Assay's predictions of published figures: how far to trust its numbers. Takes a minute."""
+    return _run("validate", suite=suite, summary=True)
+
+
+TOOLS: Final[Sequence[Callable[..., str]]] = (
+    ask, find, resolve, explain, sensitivity, predict, predict_load, plan, estimate, diagnose, runs,
+    validate,
+)  # fmt: skip
+"""Every tool, the most general first."""
+
+
+def _run(command: str, words: Sequence[str] = (), **options: Option) -> str:
+    """What a command prints, below its command line; a refusal is an error of the tool."""
+    from assay.cli.app import run
+
+    arguments = [command, *_options(options), *_positional(words)]
+    out, notes = io.StringIO(), io.StringIO()
+    with _one_at_a_time, contextlib.redirect_stdout(out), contextlib.redirect_stderr(notes):
+        code = run(arguments)
+    said = [text for text in (out.getvalue().strip("\n"), notes.getvalue().strip("\n")) if text]
+    if code in REFUSED:
+        raise ToolError("\n".join(said))
+    return "\n".join([f"$ assay {shlex.join(arguments)}", *said])
+
+
+def _positional(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        if word.startswith("-"):
+            raise ToolError(str(InputError(f'expected a name or a question, got "{word}"')))
+        yield word
+
+
+def _options(options: dict[str, Option]) -> Iterator[str]:
+    """Options as words; a keyword of Python ends with an underscore."""
+    for name, value in options.items():
+        flag = f"--{name.rstrip('_').replace('_', '-')}"
+        if value is None or value is False:
+            continue
+        if value is True:
+            yield flag
+        elif isinstance(value, str | int | float):
+            yield from (flag, str(value))
+        else:
+            for item in value:
+                yield from (flag, item)
