@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "serve": "serve",
     "embed": "embed",
     "speak": "speak",
+    "talk": "talk",
     "perplexity": "perplexity",
     "transcribe": "transcribe",
     "trace capture": "trace_capture",

@@ -15,6 +15,7 @@ from assay.runtime import interop
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
 from assay.speech.file_names import SILERO_VAD
+from assay.speech.single_chunks import STATE, ChunkNetwork
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,6 +30,8 @@ _CONTEXT: Final = 64
 """Samples of the chunk before that a chunk begins with."""
 _REFLECTED: Final = 64
 _STRIDE: Final = 128
+_FEW: Final = 8
+"""Chunks that are computed one by one: a stream's, which would wait for more launches than they are worth."""
 _BLOCK: Final = 512
 """Chunks that go through the network at a time."""
 _SHAPES: Final = {
@@ -68,6 +71,7 @@ class VoiceActivity:
         stored = {tensor.name: tensor for tensor in OnnxFile(file).graph.tensors()}
         self._device = device_named(device)
         self._weights: dict[str, Array] = {}
+        values_by_name: dict[str, Floats] = {}
         for name, shape in _SHAPES.items():
             tensor = stored.get(name)
             if tensor is None or tensor.shape != shape or tensor.format != "f32":
@@ -77,12 +81,15 @@ class VoiceActivity:
                     "assay pull silero-vad downloads the file that is read",
                 )
             values = np.frombuffer(memoryview(tensor), np.float32)  # type: ignore[arg-type]
-            self._weights[name] = self._upload(values.reshape(shape))
+            values_by_name[name] = values.reshape(shape)
+            self._weights[name] = self._upload(values_by_name[name])
+        self._network = ChunkNetwork(values_by_name)
         self.reset()
 
     def reset(self) -> None:
         """Forget the stream so far."""
-        self._state: tuple[Array, Array] | None = None
+        self._hidden = np.zeros(STATE, np.float32)
+        self._cell = np.zeros(STATE, np.float32)
         self._before = np.zeros(_CONTEXT, np.float32)
         self._waiting = np.zeros(0, np.float32)
 
@@ -118,6 +125,8 @@ class VoiceActivity:
         joined = np.concatenate([self._before, signal])
         self._before = joined[-_CONTEXT:]
         count = len(signal) // CHUNK
+        if count <= _FEW:
+            return self._one_by_one(joined, count)
         at = np.arange(count)[:, None] * CHUNK + np.arange(_CONTEXT + CHUNK)
         # Reflected on the right, without the last sample.
         last = at[:, -1:] - 1 - np.arange(_REFLECTED)
@@ -127,11 +136,20 @@ class VoiceActivity:
         )
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         weights = ops.LSTMWeights(*(self._weights[f"model.decoder.rnn.{name}"] for name in names))
-        hidden, self._state = ops.lstm(self._upload(features), *weights, state=self._state)
-        final = self._weights["model.decoder.decoder.2.weight"].to_numpy()[0, :, 0]
-        bias = self._weights["model.decoder.decoder.2.bias"].to_numpy()[0]
-        logits = np.maximum(hidden.to_numpy(), 0) @ final + bias
-        return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
+        before = (self._upload(self._hidden[None]), self._upload(self._cell[None]))
+        hidden, (shown, memory) = ops.lstm(self._upload(features), *weights, state=before)
+        self._hidden, self._cell = shown.to_numpy()[0].copy(), memory.to_numpy()[0].copy()
+        probabilities: Floats = self._network.probabilities(hidden.to_numpy())
+        return probabilities
+
+    def _one_by_one(self, joined: Floats, count: int) -> Floats:
+        probabilities = np.empty(count, np.float32)
+        for index in range(count):
+            chunk = joined[index * CHUNK : (index + 1) * CHUNK + _CONTEXT]
+            padded = np.concatenate([chunk, chunk[-2 : -2 - _REFLECTED : -1]])
+            self._hidden, self._cell = self._network.step(padded, self._hidden, self._cell)
+            probabilities[index] = self._network.probabilities(self._hidden)
+        return probabilities
 
     def _encode(self, chunks: Floats) -> Floats:
         """128 features of each chunk."""

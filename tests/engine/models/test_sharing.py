@@ -4,7 +4,9 @@ import threading
 
 from small_models import fixture_engine
 
+from assay import xp
 from assay.engine import SamplingParams
+from assay.engine.core.device_sharing import DeviceSharing, ModelShare
 from assay.runtime.scheduling import SECOND_NS, Scheduler
 from chosen_device import new_device
 
@@ -46,3 +48,18 @@ def test_two_models_share_a_device_by_quality_of_service():
     # Each step requests a grant for its graph and its copies.
     assert min(granted.values()) >= 24
     assert scheduler.snapshot()["idle"]
+
+
+def test_an_idle_model_holds_no_grants():
+    device = new_device()
+    sharing = DeviceSharing(device, [ModelShare("a", 50, True), ModelShare("b", 50)])
+    sharing.admit()
+    place = sharing.places["b"]
+    x = xp.ones((256, 256), dtype=xp.float32, device=device)
+    with place:
+        # Launched ahead, and nobody asks for its end: the others would wait for its grants.
+        x = x + x
+        place.stepped(has_work=False)
+        snapshot = place.task.snapshot()
+    assert snapshot["grants_in_flight"] == 0
+    assert snapshot["lanes"]["compute"]["grants"] == 1

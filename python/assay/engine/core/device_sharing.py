@@ -142,6 +142,9 @@ class DevicePlace:
         """Measure the share after a step; `has_work` says whether the engine goes on."""
         if not has_work:
             self._window = None
+            # A step that was launched ahead holds grants until somebody asks for its end, and the
+            # other tasks wait for them.
+            self.task.stream.synchronize()
             return
         now = time.perf_counter()
         if self._window is not None and now - self._window[0] < WINDOW_SECONDS:

@@ -1,0 +1,1 @@
+"""Spoken conversation: hear a question, think of an answer, say it."""
