@@ -12,9 +12,9 @@ from assay import transcribe
 from assay.engine.loading import sources
 from assay.errors import InputError, UnknownNameError
 from assay.speech import subtitles
+from assay.speech.transcript import Segment, Word
 from assay.speech.whisper.languages import LANGUAGES, language_code
 from assay.speech.whisper.segments import split
-from assay.speech.whisper.transcript import Segment, Word
 from assay.speech.whisper.vocabulary import Vocabulary, byte_level_tokens
 
 

@@ -9,9 +9,9 @@ import pytest
 from assay import transcribe
 from assay.engine.loading import sources
 from assay.errors import InputError
+from assay.speech.transcript import Segment, Transcript, Word
 from assay.speech.vad_filter import VadFilter
 from assay.speech.voice_activity import Segment as Speech
-from assay.speech.whisper.transcript import Segment, Transcript, Word
 
 SECOND = 16_000
 PARTS = (Speech(46_848, 114_432), Speech(182_016, 276_736))

@@ -15,7 +15,7 @@ def test_a_question_is_answered_aloud(
     machine_scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(machine_scratch))
-    models = ("silero-vad", "whisper-tiny.en", "kokoro", "smollm2")
+    models = ("silero-vad", "moonshine-tiny", "whisper-tiny.en", "kokoro", "smollm2")
     if not all(sources.is_pulled(name) for name in models):
         pytest.skip(f"needs: assay pull {' '.join(models)}")
     asked = assay.speak("What is the capital of France?", voice="am_adam")

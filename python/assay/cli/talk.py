@@ -28,7 +28,7 @@ def talk_command(
     ] = "smollm2",
     hearing: Annotated[
         str, option("--transcription-model MODEL", "What hears, as in assay transcribe.")
-    ] = "whisper-tiny.en",
+    ] = "moonshine-tiny",
     voice: Annotated[
         str, option("--voice NAME", "A voice of assay speak --voices.")
     ] = DEFAULT_VOICE,
@@ -58,7 +58,7 @@ def talk_command(
 ) -> Report:
     """Talk with a language model.
 
-    Silero VAD finds out when somebody speaks and has said all, Whisper writes it down, the language
+    Silero VAD finds out when somebody speaks and has said all, Moonshine writes it down, the language
     model answers and Kokoro says it, clause by clause. The three are tasks on one device, and
     speaking has a guaranteed share of it. New speech ends an answer. The latency is that from the
     last sample of speech to the first of the answer. A microphone needs the package sounddevice.

@@ -35,8 +35,9 @@ def transcribe_command(
         bool, option("--timestamps/--no-timestamps", "Segments have times; on if not given.")
     ] = True,
     beam_size: Annotated[
-        int, option("--beam-size COUNT", "Beams of the search; 1 is greedy and faster.")
-    ] = 5,
+        int | None,
+        option("--beam-size COUNT", "Beams of the search, 5 if not given; 1 is greedy and faster."),
+    ] = None,
     prompt: Annotated[
         str | None, option("--prompt TEXT", "Text before the recording: names, spelling, style.")
     ] = None,

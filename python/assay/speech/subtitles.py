@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from assay.speech.whisper.transcript import Segment
+from assay.speech.transcript import Segment
 
 
 def srt(segments: Iterable[Segment]) -> str:

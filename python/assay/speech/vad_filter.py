@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from assay.lazy_import import np
 from assay.speech.log_mel import RATE
+from assay.speech.transcript import Segment, Transcript, Word
 from assay.speech.voice_activity import Segment as Speech, VoiceActivity
-from assay.speech.whisper.transcript import Segment, Transcript, Word
 
 if TYPE_CHECKING:
     import numpy.typing as npt

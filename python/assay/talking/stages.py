@@ -23,7 +23,7 @@ from assay.engine.core.device_sharing import (
     ShareStatistics,
     engine_settings,
 )
-from assay.engine.core.transcription import open_whisper, voice_activity
+from assay.engine.core.transcription import SpeechModel, voice_activity
 from assay.engine.core.worker import EngineWorker, Sink
 from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError
@@ -32,15 +32,15 @@ from assay.runtime import device as device_named
 from assay.speech.kokoro.speaker import Speaker
 from assay.speech.voice_activity import CHUNK
 from assay.speech.whisper.search import SearchOptions
-from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
+from assay.speech.whisper.transcribing import TranscribeOptions
 
 T = TypeVar("T")
 
 HEARING, THINKING, SPEAKING = "hearing", "thinking", "speaking"
 SHARES: Final = (
-    ModelShare(HEARING, 30),
-    ModelShare(THINKING, 20),
-    ModelShare(SPEAKING, 50, guaranteed=True),
+    ModelShare(HEARING, 10),
+    ModelShare(THINKING, 10),
+    ModelShare(SPEAKING, 80, guaranteed=True),
 )
 _KV_TOKENS: Final = 2_048
 _QUICK: Final = TranscribeOptions(
@@ -53,7 +53,7 @@ _QUICK: Final = TranscribeOptions(
 class Models:
     """Names or paths of the models, and the voice."""
 
-    hearing: str = "whisper-tiny.en"
+    hearing: str = "moonshine-tiny"
     thinking: str = "smollm2"
     voice: str = "af_heart"
     speed: float = 1.0
@@ -105,7 +105,7 @@ class Stages(Closing):
         self._sharing = DeviceSharing(target, SHARES)
         self.detector: Final = voice_activity()
         with self._sharing.loading(HEARING):
-            self.transcriber: Final = Transcriber(open_whisper(models.hearing), _QUICK)
+            self.transcriber: Final = SpeechModel(models.hearing).transcriber(_QUICK)
         with self._sharing.loading(SPEAKING):
             self.speaker: Final = Speaker(speech_folder("kokoro"), target)
         thinking = next(share for share in SHARES if share.name == THINKING)

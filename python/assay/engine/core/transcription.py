@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from assay._native import limit_kernel_threads
 from assay.answers import Answer, Progress, silent
 from assay.engine.loading import sources
 from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError, unknown_name
+from assay.speech.file_names import MOONSHINE_TOKENIZER
 from assay.speech.log_mel import RATE
+from assay.speech.moonshine.model import Moonshine
 from assay.speech.sound_files import Recording, read_sound
+from assay.speech.transcript import Progress as Heard, Segment, Transcript
 from assay.speech.vad_filter import VadFilter, VadOptions
 from assay.speech.voice_activity import Segment as Speech, VoiceActivity
 from assay.speech.whisper.languages import LANGUAGES, language_code
 from assay.speech.whisper.loading import WhisperModel, open_files
 from assay.speech.whisper.search import SearchOptions
 from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
-from assay.speech.whisper.transcript import Segment, Transcript
 
-MODELS: Final = ("whisper-tiny.en", "whisper-base.en", "whisper-tiny")
+MOONSHINE: Final = "moonshine-tiny"
+MODELS: Final = ("whisper-tiny.en", "whisper-base.en", "whisper-tiny", MOONSHINE)
 DEFAULT_MODEL: Final = MODELS[0]
+_BEAMS: Final = 5
+"""Of faster-whisper and openai/whisper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +98,48 @@ def segment_data(segment: Segment) -> dict[str, Any]:
     }
 
 
-def open_whisper(model: str) -> WhisperModel:
-    """A model of speech by name, or by the path of its files."""
-    return WhisperModel(open_files(_path(model)))
+class SpeechToText(Protocol):
+    """What transcribes samples of 16 kHz."""
+
+    def transcribe(self, samples: Any, progress: Heard | None = None) -> Transcript:
+        """The text of samples."""
+
+
+def beams_of(model: str) -> int:
+    """Beams of a search where none are asked for; Moonshine's is greedy."""
+    return 1 if _is_moonshine(model) else _BEAMS
+
+
+class SpeechModel:
+    """A model of speech in device memory, known by name or path."""
+
+    def __init__(self, model: str) -> None:
+        """Load it."""
+        path = _path(model)
+        self._opened = Moonshine(path) if _is_moonshine(model) else WhisperModel(open_files(path))
+
+    def transcriber(self, options: TranscribeOptions) -> SpeechToText:
+        """What transcribes with these options; Moonshine takes a few of them only."""
+        if isinstance(self._opened, WhisperModel):
+            return Transcriber(self._opened, options)
+        for name, is_given in (
+            ("language", options.language not in (None, "en")),
+            ("task", options.task != "transcribe"),
+            ("word_times", options.word_times),
+            ("prompt", options.prompt is not None),
+            ("beam_size", options.search.beam_size != 1),
+            ("temperature", options.temperatures[0] != 0),
+        ):
+            if is_given:
+                raise InputError(
+                    f"{name}: expected none for {MOONSHINE}, which writes English down, greedily",
+                    f"a model of Whisper has it, such as {DEFAULT_MODEL}",
+                )
+        return self._opened
+
+
+def _is_moonshine(model: str) -> bool:
+    return model == MOONSHINE or (Path(model) / MOONSHINE_TOKENIZER).is_file()
 
 
 def voice_activity() -> VoiceActivity:
@@ -123,7 +167,7 @@ def transcribe(
     *,
     language: str | None = None,
     task: str = "transcribe",
-    beam_size: int = 5,
+    beam_size: int | None = None,
     word_times: bool = False,
     timestamps: bool = True,
     prompt: str | None = None,
@@ -136,12 +180,14 @@ def transcribe(
     """The text of a recording, WAV or FLAC, given as a path or as bytes.
 
     `language` is a code or a name; without it the first 30 seconds tell. The task `translate`
-    gives English text. With `vad`, silence is cut out before and times are those of the whole
-    recording, as in faster-whisper's VAD filter (`assay pull silero-vad`). Without a `temperature`,
-    higher ones are tried where the text is repetitive or unlikely.
+    gives English text. Whisper searches with 5 beams if not told; 1 is greedy. With `vad`, silence
+    is cut out before and times are those of the whole recording, as in faster-whisper's VAD filter
+    (`assay pull silero-vad`). Without a `temperature`, higher ones are tried where the text is
+    repetitive or unlikely.
     """
     if device != "cpu":
         raise InputError(f"device: expected cpu for speech, got {device}")
+    beam_size = beams_of(model) if beam_size is None else beam_size
     if not 1 <= beam_size <= 16:
         raise InputError(f"beam_size: expected 1 to 16, got {beam_size}")
     if temperature is not None and not 0 <= temperature <= 1:
@@ -162,12 +208,11 @@ def transcribe(
         options = replace(options, temperatures=(temperature,))
     detector = voice_activity() if vad else None
     recording = read_sound(source, RATE)
-    opened = open_whisper(model)
+    transcriber = SpeechModel(model).transcriber(options)
 
     def report(done: float, seconds: float) -> None:
         progress(f"{done:.0f} of {seconds:.0f} seconds transcribed")
 
-    transcriber = Transcriber(opened, options)
     if detector is None:
         speech = None
         transcript = transcriber.transcribe(recording.samples, report)
@@ -177,7 +222,7 @@ def transcribe(
         speech = kept.parts
         transcript = kept.restored(transcriber.transcribe(kept.samples, report), recording.seconds)
     notes = []
-    if language is None and opened.vocabulary.is_multilingual:
+    if language is None and transcript.language_probability < 1:
         heard = LANGUAGES[transcript.language]
         notes.append(
             f"language: {heard}, with a probability of {transcript.language_probability:.2f}, "

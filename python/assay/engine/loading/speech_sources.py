@@ -192,8 +192,48 @@ SILERO_VAD: Final = Source(
     license="MIT",
 )
 
+MOONSHINE_TINY: Final = Source(
+    wheels=(
+        Wheel(
+            "moonshine-voice",
+            "0.1.5",
+            "1ed9e0ccf94be4845d69e7fa862dcf4c8b5801a758796966494c694f48184496",
+        ),
+    ),
+    npm=(
+        NpmPackage(
+            "@moonshine-ai/moonshine-js",
+            "0.1.29",
+            "864e17a00ed494857c71693e835306fa038e0f82002c76e3056d67d574e1c2d8",
+        ),
+    ),
+    files=(
+        PulledFile(
+            file_names.MOONSHINE_ENCODER,
+            "c6fc4b7bc5af75c0591fd157a1f3829b533d18e9769a888fd95a62e470dd4f4a",
+            7_937_661,
+            (f"package/dist/model/tiny/quantized/{file_names.MOONSHINE_ENCODER}",),
+        ),
+        PulledFile(
+            file_names.MOONSHINE_DECODER,
+            "eed87831c3a6103534aae7d47a5d485025c659a1323901513961c39fe8a1a367",
+            20_243_286,
+            (f"package/dist/model/tiny/quantized/{file_names.MOONSHINE_DECODER}",),
+        ),
+        PulledFile(
+            file_names.MOONSHINE_TOKENIZER,
+            "6884b35fd6377d4c4d32336a0bc152f36b64d1e45b6503683cdc238250a8472d",
+            249_974,
+            (f"moonshine_voice/assets/tiny-en/{file_names.MOONSHINE_TOKENIZER}",),
+        ),
+    ),
+    description="Moonshine tiny, 8 bits, ONNX: English speech to text, quick for short recordings",
+    license="MIT",
+)
+
 SPEECH_SOURCES: Final = {
     "kokoro": KOKORO,
+    "moonshine-tiny": MOONSHINE_TINY,
     "silero-vad": SILERO_VAD,
     "whisper-tiny.en": WHISPER_TINY_EN,
     "whisper-tiny": WHISPER_TINY,

@@ -10,18 +10,17 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from assay.engine.core.transcription import open_whisper, segment_data
+from assay.engine.core.transcription import SpeechModel, beams_of, segment_data
 from assay.engine.server.errors import ApiError
 from assay.engine.server.multipart import FormField, read_form
 from assay.errors import AssayError
 from assay.speech import subtitles
 from assay.speech.log_mel import RATE
 from assay.speech.sound_files import read_sound
+from assay.speech.transcript import Transcript
 from assay.speech.whisper.languages import LANGUAGES, language_code
-from assay.speech.whisper.loading import WhisperModel
 from assay.speech.whisper.search import SearchOptions
-from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
-from assay.speech.whisper.transcript import Transcript
+from assay.speech.whisper.transcribing import TranscribeOptions
 
 BODY_BYTES: Final = 25 << 20
 """Bytes of a recording at most, as at OpenAI."""
@@ -43,7 +42,7 @@ class Transcriptions:
         """Serve the model of this name or path; it is loaded when the first request comes."""
         self.name: Final = name
         self._lock = asyncio.Lock()
-        self._model: WhisperModel | None = None
+        self._model: SpeechModel | None = None
 
     async def run(self, recording: bytes, options: TranscribeOptions) -> Transcript:
         """The text of a recording."""
@@ -53,8 +52,8 @@ class Transcriptions:
     def _transcribe(self, recording: bytes, options: TranscribeOptions) -> Transcript:
         samples = read_sound(recording, RATE).samples
         if self._model is None:
-            self._model = open_whisper(self.name)
-        return Transcriber(self._model, options).transcribe(samples)
+            self._model = SpeechModel(self.name)
+        return self._model.transcriber(options).transcribe(samples)
 
 
 def add_audio_routes(app: FastAPI, model: str, responses: dict[int | str, dict[str, Any]]) -> None:
@@ -94,7 +93,7 @@ async def _respond(transcriptions: Transcriptions, request: Request, task: str) 
             f"response_format: expected one of {', '.join(_FORMATS)}, got {format:.40}",
             param="response_format",
         )
-    options = _options(form, fields, task)
+    options = _options(form, fields, task, transcriptions.name)
     try:
         transcript = await transcriptions.run(fields["file"].content, options)
     except AssayError as error:
@@ -105,7 +104,7 @@ async def _respond(transcriptions: Transcriptions, request: Request, task: str) 
 
 
 def _options(
-    form: Sequence[FormField], fields: Mapping[str, FormField], task: str
+    form: Sequence[FormField], fields: Mapping[str, FormField], task: str, model: str
 ) -> TranscribeOptions:
     language = _text(fields, "language")
     temperature = _number(fields, "temperature", 0.0, 1.0)
@@ -126,7 +125,7 @@ def _options(
     return TranscribeOptions(
         language=code,
         task=task,
-        search=SearchOptions(beam_size=int(beam_size or 5)),
+        search=SearchOptions(beam_size=int(beam_size or beams_of(model))),
         prompt=_text(fields, "prompt"),
         word_times="word" in granularities,
         **chosen,  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.speech.log_mel import FRAMES_PER_SECOND
-from assay.speech.whisper.transcript import Word
+from assay.speech.transcript import Word
 from assay.speech.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 
 

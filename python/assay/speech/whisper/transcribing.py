@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from assay.errors import InputError
 from assay.lazy_import import np
 from assay.speech.log_mel import FRAMES_PER_SECOND, RATE, log_mel
+from assay.speech.transcript import Progress, Segment, Transcript
 from assay.speech.whisper import word_times
 from assay.speech.whisper.decoder import Encoded
 from assay.speech.whisper.languages import LANGUAGES
@@ -17,7 +18,6 @@ from assay.speech.whisper.loading import WhisperModel
 from assay.speech.whisper.search import Hypothesis, Search, SearchOptions, SearchResult
 from assay.speech.whisper.segments import Piece, split
 from assay.speech.whisper.token_rules import TokenRules, log_softmax
-from assay.speech.whisper.transcript import Progress, Segment, Transcript
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,10 +11,10 @@ from assay.errors import InputError
 from assay.lazy_import import np
 from assay.runtime import Array
 from assay.speech.log_mel import FRAMES_PER_SECOND
+from assay.speech.transcript import Word
 from assay.speech.whisper.decoder import Encoded
 from assay.speech.whisper.loading import WhisperModel
 from assay.speech.whisper.segments import Piece
-from assay.speech.whisper.transcript import Word
 from assay.speech.whisper.vocabulary import SECONDS_PER_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ class Segment:
     temperature: float
     average_log_probability: float
     compression_ratio: float
-    no_speech_probability: float
+    no_speech_probability: float | None
+    """None where a model has none."""
     seek: float
     """Where the 30 seconds began that it was heard in."""
     words: tuple[Word, ...] = ()

@@ -1,0 +1,1 @@
+"""Moonshine: speech to text from raw samples, in time that grows with their length."""
