@@ -922,6 +922,7 @@ def test_every_command_is_listed_here() -> None:
         "report",
         "serve",
         "transcribe",
+        "talk",
         "speak",
         # It serves until it is ended; tests/browser reads its address.
         "ui",

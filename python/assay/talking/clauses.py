@@ -16,7 +16,9 @@ _FIRST: Final = 24
 _GREATEST: Final = 256
 _LEAST: Final = 2
 """Characters of the first piece, of any piece at most, and letters of one at least."""
-_MARKS: Final = re.compile(r"[*#`_~]+|^\s*(?:[-+]|\d+[.)])\s+|\[|\](\([^)]*\))?", re.MULTILINE)
+_MARKS: Final = re.compile(
+    r"[*#`_~]|^[ \t]{0,9}(?:[-+]|\d{1,3}[.)])[ \t]|\[|\](\([^)\n]{0,200}\))?", re.MULTILINE
+)
 """Marks of Markdown, which are not said."""
 _PAUSE: Final = re.compile(r"[,;:\u2014](?=\s)|\s-\s")
 _BEFORE: Final = re.compile(
