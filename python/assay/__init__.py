@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         list_levers as list_levers,
         show_levers as show_levers,
     )
-    from assay.load.capacity import plan_capacity as plan_capacity
+    from assay.load.capacity import plan_by_limits as plan_by_limits, plan_capacity as plan_capacity
     from assay.load.server_load import find_load as find_load, load_server as load_server
     from assay.observe.attach.tracing import (
         attach_program as attach_program,
@@ -118,7 +118,7 @@ _MODULES = {
     "engine.core.transcription": "transcribe",
     "gating.gate": "gate",
     "improve.levers.library_questions": "check_lever_files list_levers show_levers",
-    "load.capacity": "plan_capacity",
+    "load.capacity": "plan_by_limits plan_capacity",
     "load.server_load": "find_load load_server",
     "observe.attach.tracing": "attach_program attach_server",
     "observe.capture": "capture",

@@ -17,6 +17,7 @@ WALK = (
     ("#/debt?target=thermal.dc.pue", ".debt-tile"),
     ("#/walk/gpu.cycle_energy/training.step_time?preset=llama3_8b_8_h100_training", "main td"),
     ("#/lab", "[data-testid=hero-A]"),
+    ("#/plan?gpus=h200", ".plan-chart"),
     (f"#/runs/{RUN}", ".waterfall-row"),
     ("#/live", "main h1"),
     ("#/docs", "main h1"),

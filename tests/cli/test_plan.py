@@ -52,6 +52,15 @@ def test_the_most_within_a_budget_of_power_uses_it_up(cli: Cli) -> None:
     assert "second best: none" in text
 
 
+def test_limits_have_a_cost_each(cli: Cli) -> None:
+    text = cli(*ASKED, "--rate", "40", "--by-slo").out
+    rows = [line.split() for line in text.splitlines() if re.match(r" *\d+ ms", line)]
+    # One GPU at 4 ms a token is beyond what the memory of an H200 allows.
+    assert rows[0][:3] == ["4", "ms", "-"]
+    costs = [float(row[-2].lstrip("$")) for row in rows if row[-1] != "-"]
+    assert costs == sorted(costs, reverse=True)
+
+
 @pytest.mark.slow
 def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
     asked = ("plan", "--model", "llama-3.1-8b=0.5,qwen3-8b=50%", "--tensor", "1", "--rate", "60")
@@ -70,6 +79,7 @@ def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
     ("options", "message"),
     [
         (LEVEL, "expected recorded requests, --rate or --users, got none of them"),
+        (("--by-slo", *LEVEL), "--by-slo: expected --rate without"),
         (("--users", "5"), "expected --every beside the other of --users and --every"),
         (("--users", "5", "--every", "1m", "--rate", "3"), "expected it without --rate, got both"),
         (("--rate", "max"), "--rate max: expected a budget, got none"),

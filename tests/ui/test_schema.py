@@ -27,7 +27,7 @@ HEAVY = (
     "/validate/cases",
 )
 """Answers that take seconds and no parameters but a name."""
-LONGER = ("/ask", "/atlas", "/root-debt")
+LONGER = ("/ask", "/atlas", "/root-debt", "/plan/by-limits", "/plan/within")
 """Answers that take a second each: a few of them are tried where time does not matter."""
 KNOWN = {
     "preset": ("dense_training_cost_fixture", "pythia_70m_energy_floor"),

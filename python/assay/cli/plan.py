@@ -106,6 +106,9 @@ def plan_command(
     mixed: Annotated[
         bool, option("--mixed", "A fleet of several kinds of servers, where it is cheaper.")
     ] = False,
+    by_slo: Annotated[
+        bool, option("--by-slo", "What limits of TTFT and TPOT cost, in place of one --slo.")
+    ] = False,
     simulate: Annotated[
         bool, option("--simulate", "Also replay the plan request by request.")
     ] = False,
@@ -131,7 +134,8 @@ def plan_command(
     """
     if train is not None:
         return _training(train, tokens, days, gpu, where, offer, repair, as_json)
-    from assay.load.capacity import plan_capacity
+    from assay.cli.plan_text import by_limits_text, fleet_text, plan_text
+    from assay.load.capacity import plan_by_limits, plan_capacity
     from assay.load.workloads.spec import parse_share
 
     if model is None:
@@ -141,6 +145,21 @@ def plan_command(
         )
     if routing not in ("any", "prefix"):
         raise InputError(f'--routing: expected any or prefix, got "{routing[:40]}"')
+    if by_slo:
+        if trace is not None or rate is None or simulate or mixed or slo is not None:
+            raise InputError(
+                "--by-slo: expected --rate without a recording, --slo, --mixed and --simulate",
+                "assay plan --model llama-3.1-8b --rate 20 --by-slo",
+            )
+        with working("planning") as progress:
+            rates = plan_by_limits(
+                model=model, rate=rate, input_tokens=input_tokens, output_tokens=output_tokens,
+                prefix_hits=prefix_hits, gpus=_words(gpu), dtypes=_words(dtype or ""),
+                engines=_words(engine), kv_dtype=kv_dtype, tensor=_numbers("--tensor", tensor),
+                offer=offer, site=site, grid=grid, risk=parse_share("--risk", risk),
+                apart=disaggregated, progress=progress,
+            )  # fmt: skip
+        return report_of(rates, lambda canvas: by_limits_text(rates, canvas), as_json)
     with working("planning") as progress:
         answer = plan_capacity(
             trace, model=model, slo=slo, rate=rate, users=users, every=every,
@@ -152,7 +171,6 @@ def plan_command(
             routes_by_prefix=routing == "prefix", apart=disaggregated, mixed=mixed,
             simulate=simulate, progress=progress,
         )  # fmt: skip
-    from assay.cli.plan_text import fleet_text, plan_text
     from assay.planner.capacity.fleet_plan import FleetPlan
 
     if isinstance(answer, FleetPlan):

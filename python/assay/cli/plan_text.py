@@ -9,12 +9,14 @@ from assay.cli.output import Canvas, Line, count, facts, table
 if TYPE_CHECKING:
     from assay.intervals import Interval
     from assay.load.capacity import CapacityPlan
+    from assay.planner.capacity.by_limits import RatesByLimits
     from assay.planner.capacity.fleet_plan import FleetPlan, Servers
     from assay.planner.capacity.option import Option
     from assay.planner.capacity.planning import Floor
 
 _LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
 _MOST_HOURS = 24
+_SHOWN_FIRST_TOKEN = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def dollars(value: float) -> str:
@@ -208,6 +210,34 @@ def fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
     price = plan.second.usd_per_hour
     price_text = "" if price is None else f", {dollars(price)} an hour"
     yield f"second best at the peak: {count(plan.second.gpus, 'GPU')}{price_text}: {second}"
+
+
+def by_limits_text(rates: "RatesByLimits", canvas: Canvas) -> Iterator[Line]:
+    """The cheapest plan by limits of TTFT and TPOT."""
+    heading = [
+        ("model", rates.model),
+        ("peak", f"{rates.peak_rate:,.4g} requests/s"),
+        ("limits", f"kept by {100 * rates.share:g} % of the requests"),
+        ("assumed", "; ".join(rates.assumed)),
+    ]
+    yield from facts(heading, canvas)
+    yield ""
+    columns = [rates.first_token.index(limit) for limit in _SHOWN_FIRST_TOKEN]
+    rows = [
+        (f"{1e3 * token:g} ms", *(_cheapest(rates, column, row) for column in columns))
+        for row, token in enumerate(rates.output_token)
+    ]
+    header = ("TPOT", *(f"TTFT {limit:g} s" for limit in _SHOWN_FIRST_TOKEN))
+    yield from table(header, rows, canvas, right=tuple(range(len(header))))
+    yield "an hour of the cheapest servers, and their GPUs; - where none keep the limits"
+
+
+def _cheapest(rates: "RatesByLimits", row: int, column: int) -> str:
+    plan = rates.cheapest(row, column)
+    if plan is None:
+        return "-"
+    usd, replicas, server = plan
+    return f"{dollars(usd)} ({replicas * server.gpus:,})"
 
 
 def _servers(servers: "Servers") -> str:

@@ -13,9 +13,16 @@ from assay.errors import InfeasibleError, InputError
 from assay.load.traffic import drawn_traffic, read_objective, read_traffic
 from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
 from assay.planner.capacity.budget import Budget
+from assay.planner.capacity.by_limits import (
+    FIRST_TOKEN,
+    OUTPUT_TOKEN,
+    RatesByLimits,
+    rates_by_limits,
+)
 from assay.planner.capacity.fleet_plan import FleetPlan, plan_fleet
+from assay.planner.capacity.objective import Objective
 from assay.planner.capacity.planning import GPUS, Planner, ServingPlan
-from assay.planner.capacity.traffic import Traffic
+from assay.planner.capacity.traffic import HOUR, Traffic
 from assay.planner.sources import hardware_spec
 
 if TYPE_CHECKING:
@@ -126,6 +133,33 @@ def plan_capacity(
         replayed = run(made.sizing_of(plan.best), plan.best, progress=progress)
     own = {name: getattr(plan, name) for name in ServingPlan.__dataclass_fields__}
     return CapacityPlan(**{**own, "assumed": tuple(assumed)}, simulation=replayed)
+
+
+def plan_by_limits(
+    *,
+    model: str,
+    rate: str | float,
+    share: float = 0.99,
+    input_tokens: str | None = None,
+    output_tokens: str | None = None,
+    prefix_hits: float = 0.0,
+    gpus: Sequence[str] = GPUS,
+    progress: Progress = silent,
+    **choices: Any,
+) -> RatesByLimits:
+    """What each server of a model serves by limits of TTFT and TPOT that a share of the requests keeps.
+
+    >>> rates = plan_by_limits(model="llama-3.1-8b", rate=20, gpus=["h200"], tensor=[1])
+    >>> rates.cheapest(5, 11)[1]
+    2
+    """
+    asked = _Asked(None, rate, None, None, input_tokens, output_tokens, prefix_hits, HOUR)
+    names, _ = _available(gpus)
+    traffic = asked.traffic()
+    # The ratio of prefill and decode workers is the one of middling limits.
+    middling = Objective(FIRST_TOKEN[5], OUTPUT_TOKEN[7], share=share)
+    planner = Planner(model, traffic, middling, gpus=names, progress=progress, **choices)
+    return replace(rates_by_limits(planner), assumed=tuple(asked.assumed))
 
 
 @dataclass

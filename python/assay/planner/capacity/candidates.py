@@ -14,7 +14,15 @@ from assay.planner import evaluation as e
 from assay.planner.capacity.hosts import Host, host_of
 from assay.planner.capacity.objective import Objective
 from assay.planner.capacity.replay import Replayed, replay
-from assay.planner.capacity.served import Sample, Served, ServerLimits, highest_rate, serve
+from assay.planner.capacity.served import (
+    Sample,
+    Served,
+    ServerLimits,
+    ServerState,
+    highest_rate,
+    saturation,
+    serve,
+)
 from assay.planner.capacity.step_table import StepTable, step_table
 from assay.planner.fit import judge
 from assay.planner.plan import plan_step
@@ -58,6 +66,15 @@ class Candidate:
     ) -> Served:  # fmt: skip
         """What requests see where all steps take so many standard deviations longer."""
         return serve(self.slowed(deviations), sample, rate, self.limits, objective, dispersion)
+
+    def latencies(self, sample: Sample, rate: float, deviations: float) -> tuple[Numbers, Numbers]:
+        """TTFT and TPOT of each request of a sample; raises where the server cannot keep up."""
+        state = ServerState(self.slowed(deviations), sample, rate, self.limits, 1.0)
+        return state.first_tokens(), state.output_tokens()
+
+    def saturation(self, sample: Sample, deviations: float) -> float:
+        """A rate above what an instance completes."""
+        return saturation(self.slowed(deviations), sample, self.limits)
 
     def highest(
         self, sample: Sample, deviations: float, objective: Objective, dispersion: float = 1.0

@@ -174,13 +174,20 @@ class Disaggregated(Candidate):
         def at(rate: float) -> Served:
             return self.served(sample, rate, deviations, objective, dispersion)
 
-        prompts, answers = self._saturations(sample, deviations)
-        return highest_kept(at, min(prompts, answers), objective.share)
+        return highest_kept(at, self.saturation(sample, deviations), objective.share)
 
-    def _saturations(self, sample: Sample, deviations: float) -> tuple[float, float]:
+    def latencies(self, sample: Sample, rate: float, deviations: float) -> tuple[Numbers, Numbers]:
+        """TTFT and TPOT of each request of a sample; raises where a worker cannot keep up."""
+        prefill = self._prefill_state(sample, rate, deviations, 1.0)
+        decode = self._decode_state(sample, rate, deviations, 1.0)
+        first = prefill.first_tokens() + self._transfers(sample, rate) + decode.first_tokens()
+        return first, decode.output_tokens()
+
+    def saturation(self, sample: Sample, deviations: float) -> float:
+        """A rate above what a group completes."""
         asked = replace(sample, outputs=np.full(len(sample.outputs), _NO_OUTPUT))
         taken_up = replace(sample, fresh=np.ones(len(sample.fresh)))
-        return (
+        return min(
             self.prefills * saturation(self.prefill.slowed(deviations), asked, self.prefill.limits),
             self.decodes * saturation(self.slowed(deviations), taken_up, self.limits),
         )

@@ -167,7 +167,7 @@ class Planner:
         return ServingPlan(
             self.model.name, _summary(self.traffic), str(self.objective), self.goal, best, second,
             options, _front(options), _floors(self.servers, self.sample, self.traffic.peak),
-            (*refused, *beyond), notes=self._notes(),
+            (*refused, *beyond), notes=self.notes(),
         )  # fmt: skip
 
     def most(self, budget: Budget) -> float:
@@ -233,7 +233,8 @@ class Planner:
             raise problem
         return min(options, key=lambda option: _figure(option, self.goal))
 
-    def _notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know beside a plan."""
         traffic = self.traffic
         notes = [*traffic.notes, self.site.text]
         if traffic.reuse is not None:
