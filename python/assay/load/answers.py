@@ -12,7 +12,7 @@ from typing import Any
 from assay.load.connection import Exchange
 from assay.load.workloads.measurement import RequestRecord
 from assay.openai_api.address import shown
-from assay.openai_api.answers import event_text, token_counts
+from assay.openai_api.answers import event_finish, event_text, token_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def to_record(sent: Sent, start_s: float) -> RequestRecord:
         said = shown(sent.exchange.body.decode("utf-8", "replace"))
         return _failed(sent, f"HTTP {sent.exchange.status}: {said}")
     try:
-        arrivals, text, usage, error = _stream(sent.exchange.pieces)
+        arrivals, text, usage, finish_reason, error = _stream(sent.exchange.pieces)
     # Deeply nested JSON ends in a RecursionError.
     except (ValueError, RecursionError) as broken:
         return _failed(sent, f"expected server-sent events of JSON, got: {shown(broken)}")
@@ -59,6 +59,7 @@ def to_record(sent: Sent, start_s: float) -> RequestRecord:
         scheduled_s=sent.scheduled_s,
         digest=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         output=text,
+        finish_reason=finish_reason,
     )
 
 
@@ -75,11 +76,12 @@ def _failed(sent: Sent, error: str) -> RequestRecord:
     )
 
 
-def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, Any, str | None]:
-    """Arrivals of tokens, the whole text, the last usage and the server's error, if any."""
+def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, Any, str, str | None]:
+    """Arrivals of tokens, the whole text, the last usage, why it ended, and the server's error, if any."""
     arrivals: list[float] = []
     texts: list[str] = []
     usage: Any = None
+    finish_reason = ""
     for now_s, line in _lines(pieces):
         if not line.startswith(b"data:"):
             continue
@@ -90,14 +92,15 @@ def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, An
         if not isinstance(event, dict):
             continue
         if isinstance(event.get("error"), dict):
-            return arrivals, "", usage, shown(event["error"].get("message"))
+            return arrivals, "", usage, "", shown(event["error"].get("message"))
         if isinstance(event.get("usage"), dict):
             usage = event["usage"]
+        finish_reason = event_finish(event) or finish_reason
         text = event_text(event)
         if text or _is_silent_token(event):
             arrivals.append(now_s)
             texts.append(text)
-    return arrivals, "".join(texts), usage, None
+    return arrivals, "".join(texts), usage, finish_reason, None
 
 
 def _is_silent_token(event: dict[str, Any]) -> bool:

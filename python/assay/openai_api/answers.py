@@ -73,10 +73,12 @@ def completion_body(
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """The text of a chunk of either interface; reasoning is generated, too.
+    """The text of a chunk of either interface; reasoning and calls of tools are generated, too.
 
     >>> event_text({"choices": [{"delta": {"content": "a"}}]}), event_text({"choices": [{"text": "b"}]})
     ('a', 'b')
+    >>> event_text({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}}]})
+    'f{}'
     """
     found = ""
     choices = event.get("choices")
@@ -87,8 +89,30 @@ def event_text(event: Mapping[str, Any]) -> str:
         parts = [choice.get("text")]
         if isinstance(delta, dict):
             parts += [delta.get(name) for name in ("content", "reasoning_content", "reasoning")]
+            parts += _of_tool_calls(delta.get("tool_calls"))
         found += "".join(part for part in parts if isinstance(part, str))
     return found
+
+
+def _of_tool_calls(calls: Any) -> list[Any]:
+    functions = [
+        call["function"]
+        for call in (calls if isinstance(calls, list) else ())
+        if isinstance(call, dict) and isinstance(call.get("function"), dict)
+    ]
+    return [function.get(name) for function in functions for name in ("name", "arguments")]
+
+
+def event_finish(event: Mapping[str, Any]) -> str:
+    """Why a chunk says that generation ended; empty where it does not.
+
+    >>> event_finish({"choices": [{"text": "", "finish_reason": "stop"}]})
+    'stop'
+    """
+    choices = event.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    reason = first.get("finish_reason") if isinstance(first, dict) else None
+    return reason if isinstance(reason, str) else ""
 
 
 def token_counts(usage: Any) -> tuple[int, int] | None:

@@ -230,6 +230,13 @@ def test_a_server_that_ran_before_is_taken_over_and_left_running(engines, port, 
     second.server.stop()
 
 
+@pytest.mark.parametrize("given", ["--port {other}", "--port={other}"])
+def test_a_command_that_starts_a_server_elsewhere_is_refused(port, given):
+    command = f"server {given.format(other=port + 1)} {{settings}}"
+    with pytest.raises(InputError, match=f"expected port {port} .* got --port {port + 1}"):
+        HttpEngine(f"http://127.0.0.1:{port}/v1", command, adapter=ADAPTER)
+
+
 def test_without_a_restart_command_nothing_can_be_changed(engines, port):
     running = engines()
     engine = HttpEngine(f"http://127.0.0.1:{port}")

@@ -51,7 +51,9 @@ def run(folder: Path, happening: str, watch_s: float | None) -> tuple[Outcome, L
         budget_s=BUDGET_S, lever_files=(path,), use_history=False, watch=True, watch_s=watch_s
     )
     root = folder / "runs"
-    outcome = run_loop(engine, workload(), options, lambda *_: None, root=root, clock=engine.clock)
+    outcome = run_loop(
+        engine, workload(planted), options, lambda *_: None, root=root, clock=engine.clock
+    )
     return outcome, engine
 
 

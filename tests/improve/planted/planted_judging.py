@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from further_levers import FURTHER
 from planted_levers import ALL, Planted
 from scripted_engine import ScriptedEngine, workload
 
@@ -46,7 +47,7 @@ def is_kept(planted: Planted, folder: Path, budget_s: float = BUDGET_S) -> tuple
     try:
         outcome = run_loop(
             engine,
-            workload(),
+            workload(planted),
             options,
             lambda *_: None,
             root=folder / planted.name,
@@ -61,7 +62,7 @@ def is_kept(planted: Planted, folder: Path, budget_s: float = BUDGET_S) -> tuple
 
 def main(names: Sequence[str]) -> int:
     """Judge all levers, or those that are named; 1 where the bars are missed."""
-    chosen = [planted for planted in ALL if not names or planted.name in names]
+    chosen = [planted for planted in (*ALL, *FURTHER) if not names or planted.name in names]
     planted_by, kept_by = Counter[str](), Counter[str]()
     begun = time.monotonic()
     shared = Path("/dev/shm")

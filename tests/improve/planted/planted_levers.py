@@ -43,6 +43,29 @@ class Planted:
     """What it says of its setting: new, old, stays (new for ever), or noise (now this, now that)."""
     tokens: float = 1.0
     """Share of the tokens that it really gives, while its usage says all."""
+    usage: Callable[[str, int], int] = lambda prompt, tokens: tokens
+    """Tokens that it says an answer has."""
+    finish: Callable[[str], str] | None = None
+    """Why it says that an answer ended, where that is not so."""
+    failing: Callable[[str, int], bool] = lambda prompt, answered: False
+    """Requests that it fails, by answers since the change."""
+    holds: Callable[[int], float] | None = None
+    """Bytes that it holds after so many answers, where that is not `memory` for each."""
+    slow_first: Callable[[str], float] = lambda prompt: 1.0
+    """Factor of the time to the first token."""
+    ignores: str = ""
+    """A field of requests that it ignores: stop or seed."""
+    garbles: str = "streamed"
+    """Which answers: streamed ones, or those of probes, or logprobs (of probes, their texts are right)."""
+    after_s: float = 0.0
+    """Seconds after the change from which on it garbles."""
+    crowd: int = 0
+    """Requests under way from which on it garbles."""
+    repeated: float = 1.0
+    """Factor of the speed for requests that were asked before."""
+    is_wide: bool = False
+    """Whether the workload has prefixes, stops and seeds, and 24 requests under way."""
+    has_slo: bool = True
 
     @property
     def is_bad(self) -> bool:

@@ -39,13 +39,26 @@ TTFT_S, TOKEN_S = 0.03, 0.004
 SLO = ServiceLevel(ttft_ms=100.0, tpot_ms=8.0)
 
 
-def workload(count: int = 700) -> Workload:
-    """The scripted requests, with service levels."""
+def workload(planted: Planted) -> Workload:
+    """The scripted requests, as a lever wants them."""
+    asked = model.wide_requests() if planted.is_wide else model.requests()
     planned = tuple(
-        PlannedRequest(number, request.prompt, request.tokens)
-        for number, request in enumerate(model.requests(count))
+        PlannedRequest(
+            number,
+            request.prompt,
+            request.tokens,
+            sampling={} if request.seed is None else {"temperature": 1.0, "seed": request.seed},
+            fields={"stop": list(request.stop)} if request.stop else {},
+        )
+        for number, request in enumerate(asked)
     )
-    return Workload("scripted", "several kinds of requests", planned, concurrency=4, slo=SLO)
+    return Workload(
+        "scripted",
+        "several kinds of requests",
+        planned,
+        concurrency=24 if planted.is_wide else 4,
+        slo=SLO if planted.has_slo else ServiceLevel(),
+    )
 
 
 class ScriptedEngine(Engine):
@@ -59,6 +72,10 @@ class ScriptedEngine(Engine):
         self.answered = 0
         """Since the last change of settings."""
         self.windows = 0
+        self.changed_at = 0.0
+        self._asked: set[str] = set()
+        """Prompts that were answered with the lever."""
+        self._drawn = 0
         self._chance = random.Random(f"{planted.name} {seed}")
         self._start_factor = 1.0
 
@@ -116,6 +133,7 @@ class ScriptedEngine(Engine):
         self.is_on = is_on
         self.was_on |= is_on
         self.answered = 0
+        self.changed_at = self.now
         self._start_factor = math.exp(
             self._chance.gauss(0, 0 if self.planted.hot else RESTART_NOISE)
         )
@@ -133,13 +151,16 @@ class ScriptedEngine(Engine):
             if self.is_on and planted.ends is not None and self.answered >= planted.ends:
                 raise EngineLostError("the server ended", failure="crash")
             factor = planted.later(self.answered) if self.is_on else 1.0
-            said = self._said(asked)
+            if self.is_on and asked.prompt in self._asked:
+                factor *= planted.repeated
+            said = self._said(asked, started + at, place)
+            fails = self.is_on and planted.failing(asked.prompt, self.answered)
             self.answered += 1
-            took = asked.max_tokens / (speed * factor)
-            records.append(self._record(number, asked, at, said))
-            at += took
+            self._asked.add(asked.prompt)
+            records.append(self._record(number, asked, at, said, fails))
+            tokens = max(len(said), 1) if asked.fields else asked.max_tokens
+            at += tokens / (speed * factor)
         self.now += at
-        leaked = planted.memory * self.answered if self.is_on else 0.0
         return Measurement(
             workload=workload.name,
             started_at=1e9 + started,
@@ -148,52 +169,84 @@ class ScriptedEngine(Engine):
             figures=figures(records, at, workload.slo),
             load_state="stable",
             settings=dict(self.settings()),
-            details={RESIDENT: 1e9 + leaked + self._chance.gauss(0, 1e4)},
+            details={RESIDENT: 1e9 + self._held() + self._chance.gauss(0, 1e4)},
         )
 
-    def _said(self, asked: PlannedRequest) -> Sequence[str]:
+    def _held(self) -> float:
+        if not self.is_on:
+            return 0.0
+        if self.planted.holds is not None:
+            return self.planted.holds(self.answered)
+        return self.planted.memory * self.answered
+
+    def _said(self, asked: PlannedRequest, now: float, place: int) -> Sequence[str]:
         planted = self.planted
-        said: Sequence[str] = self._right(asked.prompt, asked.max_tokens)
+        said: Sequence[str] = self._right(asked)
         if not self.is_on:
             return said
-        if planted.garble is not None:
-            said = planted.garble(asked.prompt, said, self.answered) or said
+        if (
+            planted.garble is not None
+            and planted.garbles == "streamed"
+            and now - self.changed_at >= planted.after_s
+            and place >= planted.crowd
+        ):
+            changed = planted.garble(asked.prompt, said, self.answered)
+            said = said if changed is None else changed
         return said[: max(round(planted.tokens * len(said)), 1)]
 
-    def _right(self, prompt: str, tokens: int) -> tuple[str, ...]:
+    def _right(self, asked: PlannedRequest) -> tuple[str, ...]:
+        prompt, tokens, ignores = asked.prompt, asked.max_tokens, self.planted.ignores
+        stop = asked.fields.get("stop", ()) if not (self.is_on and ignores == "stop") else ()
+        if "seed" in asked.sampling:
+            self._drawn += 1
+            ignored = self.is_on and ignores == "seed"
+            seed = ("any", self._drawn) if ignored else asked.sampling["seed"]
+            return model.sampled(prompt, tokens, seed)
         if self.is_on and self.planted.perturbation:
-            return model.answer(prompt, tokens, self.planted.perturbation, self.planted.name)
-        return model.answer(prompt, tokens, OWN_NOISE, ("batch", self.windows % 3))
+            said = model.answer(prompt, tokens, self.planted.perturbation, self.planted.name)
+        else:
+            said = model.answer(prompt, tokens, OWN_NOISE, ("batch", self.windows % 3))
+        return model.stopped(said, stop)
 
     def _record(
-        self, number: int, asked: PlannedRequest, at: float, said: Sequence[str]
+        self, number: int, asked: PlannedRequest, at: float, said: Sequence[str], fails: bool
     ) -> RequestRecord:
         planted = self.planted
         first, token = TTFT_S, TOKEN_S
         if self.is_on:
             token *= planted.slow_token
+            first *= planted.slow_first(asked.prompt)
             if self._chance.random() < planted.slow_share:
                 first *= 10
         counted = asked.max_tokens if planted.tokens < 1 and self.is_on else len(said)
+        finish = "length" if counted == asked.max_tokens else "stop"
+        if self.is_on:
+            counted = planted.usage(asked.prompt, counted)
+            finish = (planted.finish(asked.prompt) if planted.finish else "") or finish
         text = "".join(said)
+        if fails:
+            return RequestRecord(number, at, None, at + first, 0, 0, error="HTTP 500")
         return RequestRecord(
             number=number,
             sent_s=at,
             first_token_s=at + first,
-            end_s=at + first + token * (counted - 1),
+            end_s=at + first + token * max(counted - 1, 0),
             prompt_tokens=asked.prompt.count(" ") + 1,
             output_tokens=counted,
             itls_s=(token,) * (counted - 1),
             digest=text,
             output=text,
+            finish_reason=finish,
         )
 
     def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
         self.now += 0.2
         answers = []
         for prompt in prompts:
-            said = self._said(PlannedRequest(0, prompt, max_tokens))
+            said = self._probed(prompt, max_tokens)
             steps = self._steps(prompt, said)
+            if self.is_on and self.planted.garbles == "logprobs":
+                steps = [step._replace(logprobs=_flattened(step.logprobs)) for step in steps]
             answers.append(
                 ProbeAnswer(
                     token_ids=(),
@@ -207,6 +260,12 @@ class ScriptedEngine(Engine):
             )
         return answers
 
+    def _probed(self, prompt: str, max_tokens: int) -> Sequence[str]:
+        said = self._said(PlannedRequest(0, prompt, max_tokens), self.now, 0)
+        if self.is_on and self.planted.garbles == "whole" and self.planted.garble is not None:
+            return self.planted.garble(prompt, said, self.answered) or said
+        return said
+
     def _steps(self, text: str, said: Sequence[str]) -> list[model.Step]:
         steps = []
         for token in said:
@@ -219,7 +278,17 @@ class ScriptedEngine(Engine):
 
     def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Led by text, as a server is."""
-        return [self._along(request, str(answer), tie) for request, answer in answers]
+        return [
+            self._scored(request.prompt, str(answer))
+            if "seed" in request.sampling
+            else self._along(request, str(answer), tie)
+            for request, answer in answers
+        ]
+
+    def _scored(self, prompt: str, answer: str) -> Followed:
+        said = [f" {word}" for word in answer.split(" ")[1:]]
+        self.now += 0.01
+        return Followed(logprobs=model.scored(prompt, said))
 
     def _along(self, request: PlannedRequest, answer: str, tie: float) -> Followed | None:
         def ask(text: str, tokens: int) -> list[Position]:
@@ -242,3 +311,9 @@ class ScriptedEngine(Engine):
 
     def close(self) -> None:
         """Nothing to stop."""
+
+
+def _flattened(logprobs: tuple[float, ...]) -> tuple[float, ...]:
+    """Those of a softmax at twice the temperature."""
+    total = math.log(math.fsum(math.exp(logprob / 2) for logprob in logprobs))
+    return tuple(logprob / 2 - total for logprob in logprobs)

@@ -9,6 +9,7 @@ between two visits of the same one.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,6 +39,9 @@ NEAR_TIES = 0.02
 """Share of positions where the two best tokens nearly tie."""
 LARGEST_TIE = 0.02
 """Nats between two tokens that nearly tie."""
+UNLISTED = -18.0
+"""Log-probability of a token that is none of the best ones."""
+SHARED_PREFIX = "the same words of all who ask for this:"
 
 
 class Step(NamedTuple):
@@ -117,6 +121,43 @@ class Request:
 
     prompt: str
     tokens: int
+    stop: tuple[str, ...] = ()
+    """Words that end an answer, and are not part of it."""
+    seed: int | None = None
+    """Of a sampled answer; None is greedy."""
+
+
+def sampled(prompt: str, tokens: int, seed: object) -> tuple[str, ...]:
+    """An answer that is drawn: the same one for the same seed."""
+    text, said = prompt, []
+    for at in range(tokens):
+        best = exact_step(context_of(text))
+        weights = [math.exp(logprob) for logprob in best.logprobs]
+        left = share("drawn", seed, at) * sum(weights)
+        place = 0
+        while place < len(weights) - 1 and left > weights[place]:
+            left -= weights[place]
+            place += 1
+        word = best.tokens[place]
+        said.append(word)
+        text += word
+    return tuple(said)
+
+
+def scored(prompt: str, said: Sequence[str]) -> tuple[float, ...]:
+    """Log-probabilities of the tokens of an answer."""
+    text, logprobs = prompt, []
+    for token in said:
+        best = exact_step(context_of(text))
+        logprobs.append(dict(zip(best.tokens, best.logprobs, strict=True)).get(token, UNLISTED))
+        text += token
+    return tuple(logprobs)
+
+
+def stopped(said: Sequence[str], stop: Sequence[str]) -> tuple[str, ...]:
+    """An answer up to the first word that ends it."""
+    ends = [at for at, token in enumerate(said) if token in stop]
+    return tuple(said[: ends[0]] if ends else said)
 
 
 def requests(count: int = 700) -> list[Request]:
@@ -135,4 +176,19 @@ def requests(count: int = 700) -> list[Request]:
             8: "tool get_weather:",
         }.get(kind, "")
         made.append(Request(f"{index}{tag}{text}", 64 if kind == 9 else 16 + index % 9))
+    return made
+
+
+def wide_requests(count: int = 700) -> list[Request]:
+    """The same with requests that share a prefix, that end at a word, and that are sampled with a seed."""
+    made = []
+    for index, request in enumerate(requests(count)):
+        if index % 10 == 0:
+            request = Request(SHARED_PREFIX + request.prompt, request.tokens)
+        elif index % 10 == 1:
+            stop = tuple(WORDS[number("stop", index, at) % len(WORDS)] for at in range(8))
+            request = Request(request.prompt, request.tokens, stop)
+        elif index % 10 == 2:
+            request = Request(request.prompt, request.tokens, seed=index)
+        made.append(request)
     return made

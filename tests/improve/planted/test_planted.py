@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from further_levers import FURTHER
 from planted_judging import is_kept
 from planted_levers import ALL, BAD, GOOD, HARMLESS
 
@@ -26,11 +27,16 @@ QUICK = (
     "half-the-tokens",
     "harmless-01",
     "good-1.12",
+    "finish-rarely",
+    "logprobs",
+    "ignores-seed",
+    "remembers",
+    "good-wide-1.25-cold",
 )
 
 
 def test_planting_imports_nothing_of_what_judges() -> None:
-    for name in ("planted_levers.py", "scripted_model.py"):
+    for name in ("planted_levers.py", "further_levers.py", "scripted_model.py"):
         tree = ast.parse(Path(__file__).with_name(name).read_text())
         modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         modules += [
@@ -44,12 +50,14 @@ def test_planting_imports_nothing_of_what_judges() -> None:
 
 def test_what_is_planted() -> None:
     assert (len(BAD), len(HARMLESS), len(GOOD)) == (60, 30, 10)
-    assert len({planted.name for planted in ALL}) == len(ALL)
+    every = (*ALL, *FURTHER)
+    assert len({planted.name for planted in every}) == len(every)
+    assert len({planted.kind for planted in FURTHER if planted.is_bad}) >= 12
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_some_levers(name: str, tmp_path: Path) -> None:
-    planted = next(planted for planted in ALL if planted.name == name)
+    planted = next(planted for planted in (*ALL, *FURTHER) if planted.name == name)
     kept, why = is_kept(planted, tmp_path)
     assert kept == (planted.kind == "good"), why
 
@@ -60,3 +68,9 @@ def test_all_levers(tmp_path: Path) -> None:
     assert [planted.name for planted in kept if planted.is_bad] == []
     assert sum(planted.kind == "harmless" for planted in kept) <= 2
     assert sum(planted.kind == "good" for planted in kept) >= 9
+
+
+@pytest.mark.slow
+def test_further_levers(tmp_path: Path) -> None:
+    kept = [planted for planted in FURTHER if is_kept(planted, tmp_path)[0]]
+    assert kept == [planted for planted in FURTHER if planted.kind == "good"]

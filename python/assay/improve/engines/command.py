@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,16 @@ class CommandTemplate:
             else:
                 words.append(word.replace(SETTINGS, shlex.join(settings)))
         return words
+
+    def port(self) -> int | None:
+        """The port that the command gives by --port; None where it gives none.
+
+        >>> CommandTemplate.parse("serve m --port 8000 {settings}").port()
+        8000
+        """
+        words = " ".join(self.words).replace("--port=", "--port ").split()
+        given = [after for word, after in itertools.pairwise(words) if word == "--port"]
+        return int(given[-1]) if given and _NUMBER.fullmatch(given[-1]) else None
 
     def at_port(self, port: int, other: int, more: Sequence[str] = ()) -> CommandTemplate:
         """The command with another port in the place of `port`, and more arguments.

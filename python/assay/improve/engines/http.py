@@ -430,6 +430,7 @@ class HttpEngine(Engine):
                 f"{self.address.url}{self.adapter.health}: expected a server, got no answer",
                 "start it, or say how to: --restart 'CMD {settings}'",
             )
+        self._command.check_port(self.address)
         self._restart(self._chosen)
 
     def _restart(self, chosen: Mapping[str, Setting]) -> None:

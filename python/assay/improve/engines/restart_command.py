@@ -14,6 +14,7 @@ from assay.improve.engines.command import CommandTemplate
 from assay.improve.engines.process import ServerRecord
 from assay.improve.engines.read_back import given_in
 from assay.load.workloads.measurement import Setting
+from assay.openai_api.address import ServerAddress
 
 FOLDER: Final = "{folder}"
 """In an adapter's arguments: the folder of logs and traces."""
@@ -50,6 +51,15 @@ class RestartCommand:
         if self.template is None:
             raise InputError("expected a restart command, got none", HINT)
         return self.template
+
+    def check_port(self, address: ServerAddress) -> None:
+        """Refuse a command whose server would listen elsewhere: it would be waited for in vain."""
+        port, given = address.place.effective_port, self.required().port()
+        if given not in (None, port):
+            raise InputError(
+                f"restart command: expected port {port} as in {address.url}, got --port {given}",
+                "nothing answers there yet, and this command would start a server elsewhere",
+            )
 
     def line(self, chosen: Mapping[str, Setting]) -> str:
         """The command for people, without a run's instrumentation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from assay.errors import InputError
@@ -66,13 +67,23 @@ class BlockMeter:
         return [(first + at) % count for at in range(self._requests)]
 
     def measure(
-        self, arm: Arm, pair: int, place: int = 0, warmup_requests: int = 0, dropped: str = ""
+        self,
+        arm: Arm,
+        pair: int,
+        place: int = 0,
+        warmup_requests: int = 0,
+        dropped: str = "",
+        mark: str = "",
     ) -> Measured:
-        """Measure a block: `place` is which requests, the same for the arms of a pair."""
+        """Measure a block: `place` is which requests, the same for the arms of a pair.
+
+        With a `mark` the requests are new to the server: it stands behind each prompt.
+        """
         first = self._first_request + place * self._requests
         offset = first % max(len(self._workload.requests), 1)
         window = Window(requests=self._requests, warmup_requests=warmup_requests, offset=offset)
-        measurement = self._engine.measure(self._workload, window)
+        workload = marked(self._workload, mark) if mark else self._workload
+        measurement = self._engine.measure(workload, window)
         metric = self._workload.objective.metric
         why = dropped or drop_reason(measurement, metric)
         block = Block(
@@ -94,6 +105,14 @@ class BlockMeter:
         if self._on_block is not None:
             self._on_block(block)
         return Measured(block, measurement)
+
+
+def marked(workload: Workload, mark: str) -> Workload:
+    """The same requests in other words: what prompts share they still share, and none was asked before."""
+    requests = (
+        replace(request, prompt=f"{request.prompt} {mark}") for request in workload.requests
+    )
+    return replace(workload, requests=tuple(requests))
 
 
 def _memory(measurement: Measurement) -> dict[str, float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.improve.engines.protocol import Engine, ProbeAnswer
-from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE
+from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE, MOST_NEAR_TIE
 from assay.improve.experiments.prompts import PROMPTS
 from assay.improve.experiments.result import GateResult
 from assay.improve.experiments.token_comparison import (
@@ -107,6 +107,9 @@ def correctness_gate(
     evidence = _evidence(reference, comparisons)
     if correctness == "lossy":
         return _lossy(reference, answers, comparisons, evidence)
+    problem = _logprobs_problem(reference, answers, comparisons)
+    if problem:
+        return GateResult(GATE, False, problem, evidence)
     if correctness == "bitwise" and reference.repeats:
         return _bitwise(comparisons, evidence)
     return _rounding(reference, comparisons, correctness, evidence)
@@ -156,6 +159,32 @@ def _baseline_gate(
     if difference is not None:
         statement += f"; log-probabilities within {difference:.2g} nats"
     return GateResult(BASELINE_GATE, True, statement, evidence)
+
+
+def _logprobs_problem(
+    reference: Reference, answers: Sequence[ProbeAnswer], comparisons: Sequence[Comparison]
+) -> str:
+    """Why the log-probabilities of equal tokens are others; empty where they are not.
+
+    Who asks for them gets those. They may move by rounding, and by less than a lossy lever may move them.
+    """
+    known = [
+        comparison.logprob_difference
+        for comparison in comparisons
+        if comparison.logprob_difference is not None
+    ]
+    most = max(known, default=0.0)
+    if most > MOST_NEAR_TIE:
+        return f"log-probabilities of equal tokens differ by {most:.2f} nats"
+    pairs = zip(reference.answers, answers, strict=True)
+    values = [value for before, after in pairs for value in divergence(before, after)]
+    mean = math.fsum(values) / len(values) if values else 0.0
+    if mean > MOST_DIVERGENCE:
+        return (
+            f"log-probabilities of equal tokens differ: KL divergence {mean:.3f} nats, "
+            f"{MOST_DIVERGENCE:g} at most"
+        )
+    return ""
 
 
 def _bitwise(comparisons: Sequence[Comparison], evidence: Mapping[str, Any]) -> GateResult:

@@ -2,13 +2,16 @@
 
 Pairs change arms every few seconds, so that what grows slowly (a cache that fills, memory that
 leaks, clocks that fall) never meets them. Here the treatment runs on; its last blocks are then
-compared with the control on the same requests, and every answer with the control's.
+compared with the control on the same requests, and every answer with the control's. The requests of a
+workload come again and again, which those of users do not: both arms end on requests that nobody
+asked before, where a lever that only remembers has nothing to gain.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +41,10 @@ LATE_Z: Final = 2.0
 """Standard errors that the late ratio is given beyond its estimate."""
 LEAST_SOAKED: Final = 12
 """Blocks of a soak between restarts at least; its end must be told from its beginning."""
+LEAST_HELD_S: Final = 120.0
+"""Seconds of it at least, where its share of the time has them: some effects begin with the minutes."""
+NEW_BLOCKS: Final = 3
+"""Blocks of new requests for each arm."""
 SPARE: Final = 1.1
 """Answers over those that a promotion needs: some requests fail, some cannot be judged."""
 LEAK_BYTES: Final = 8 << 20
@@ -45,6 +52,11 @@ LEAK_SHARE: Final = 0.005
 """Growth over the second half of the soak, beyond both of which memory leaks if it grows on."""
 LEAK_RISES: Final = 0.75
 """Share of blocks of the second half after which memory is higher than before."""
+
+STEPS_FALLS: Final = 0.1
+"""What memory may fall by in all where it grows in steps, over what it grows by."""
+STEPS_LEAST: Final = 0.25
+"""Share of the growth that either half of it has at least where it does not end."""
 
 
 @dataclass(slots=True)
@@ -63,6 +75,10 @@ class Hold:
     """The last of the treatment's blocks of each place, the latest place last."""
     _beside: dict[int, Block] = field(default_factory=dict)
     """The control's."""
+    _new: dict[Arm, list[Block]] = field(default_factory=dict)
+    """Blocks of new requests."""
+    _mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    """What makes them new."""
     _unknown: dict[int, list[RequestRecord]] = field(default_factory=dict)
     """Answers to requests that the control has not answered, by place."""
 
@@ -70,6 +86,11 @@ class Hold:
     def blocks(self) -> int:
         """Blocks of the treatment so far."""
         return len(self._blocks)
+
+    @property
+    def seconds(self) -> float:
+        """Of blocks of the treatment so far."""
+        return math.fsum(block.seconds for block in self._blocks)
 
     @property
     def answers_given(self) -> int:
@@ -96,6 +117,14 @@ class Hold:
             if self.answers.wrong:
                 return
             place += 1
+        self._ask_anew("treatment")
+
+    def _ask_anew(self, arm: Arm) -> None:
+        """Measure requests that were not asked before; the treatment comes first."""
+        self._new[arm] = [
+            self.meter.measure(arm, -1, place, dropped=SOAK, mark=self._mark).block
+            for place in self._late()[:NEW_BLOCKS]
+        ]
 
     def _next(self, place: int, *, may_be_new: bool) -> int:
         """The next place; one whose requests the control has answered, unless it may be new."""
@@ -116,6 +145,7 @@ class Hold:
 
     def control(self, left_s: Callable[[], float]) -> None:
         """Measure the control on the last requests of the soak, then on those without its answer."""
+        self._ask_anew("control")
         late = self._late()
         places = [*late, *(place for place in sorted(self._unknown) if place not in late)]
         for place in places:
@@ -138,9 +168,8 @@ class Hold:
         ]
         mean = math.fsum(ratios) / len(ratios)
         error = max(_deviation(ratios), noise_sd or 0.0) / math.sqrt(len(ratios))
-        seconds = math.fsum(block.seconds for block in self._blocks)
         statement = (
-            f"held for {seconds:.0f} s and {sum(block.requests for block in self._blocks)} "
+            f"held for {self.seconds:.0f} s and {sum(block.requests for block in self._blocks)} "
             f"requests: {percent(math.exp(mean))} at its end ({percent(math.exp(gain))} in the pairs)"
         )
         evidence = {
@@ -151,12 +180,31 @@ class Hold:
         }
         if mean + LATE_Z * error < GAIN_LEFT * gain:
             return GateResult(GATE, False, f"{statement}: faster first, slower later", evidence)
+        new = self._new_ratios()
+        if new:
+            mean = math.fsum(new) / len(new)
+            error = max(_deviation(new), noise_sd or 0.0) / math.sqrt(len(new))
+            evidence["new_ratio"] = math.exp(mean)
+            statement += f"; {percent(math.exp(mean))} for requests that were not asked before"
+            if mean + LATE_Z * error < GAIN_LEFT * gain:
+                return GateResult(GATE, False, f"{statement}: it only remembers", evidence)
         leak = leaked(self._blocks)
         if leak:
             evidence["leaked_bytes"] = leak
             statement += f"; memory grows without end, by {leak / 1e6:.0f} MB in its second half"
             return GateResult(GATE, False, statement, evidence)
         return GateResult(GATE, True, statement, evidence)
+
+    def _new_ratios(self) -> list[float]:
+        """Logarithms of the gain of each block of new requests; none where one has no figure."""
+        both = zip(self._new.get("control", ()), self._new.get("treatment", ()), strict=False)
+        pairs = [
+            Pair(place, control.value, treatment.value)
+            for place, (control, treatment) in enumerate(both)
+        ]
+        if any(min(pair.control, pair.treatment) <= 0.0 for pair in pairs):
+            return []
+        return [log_ratio(pair, self.better) for pair in pairs]
 
     def _late(self) -> list[int]:
         count = min(MOST_LATE, max(len(self._held) // LATE_SHARE, 1))
@@ -165,7 +213,8 @@ class Hold:
     def _control_s(self) -> float:
         """How long the control takes for its part."""
         late = min(MOST_LATE, (len(self._held) + 1) // LATE_SHARE + 1)
-        return max(late, len(self._unknown) + 1) * self._block_s("control")
+        blocks = max(late, len(self._unknown) + 1) + 2 * min(NEW_BLOCKS, late)
+        return blocks * self._block_s("control")
 
     def _block_s(self, arm: Arm) -> float:
         seconds = [block.seconds for block in self.meter.blocks if block.arm == arm]
@@ -181,7 +230,8 @@ def needed(settings: ExperimentSettings) -> int:
 
 def has_enough(hold: Hold) -> bool:
     """Whether a soak that has to leave time for more pairs has what a promotion needs."""
-    return 0 < hold.needed <= hold.answers_given and hold.blocks >= LEAST_SOAKED
+    is_long = hold.blocks >= LEAST_SOAKED and hold.seconds >= LEAST_HELD_S
+    return 0 < hold.needed <= hold.answers_given and is_long
 
 
 def leaked(blocks: Sequence[Block]) -> float:
@@ -191,9 +241,19 @@ def leaked(blocks: Sequence[Block]) -> float:
     if len(half) < _LEAST_BLOCKS:
         return 0.0
     growth, before = half[-1] - half[0], half[0] - memory[0]
-    rises = sum(later > earlier for earlier, later in itertools.pairwise(half))
-    is_steady = rises >= LEAK_RISES * (len(half) - 1) and growth >= GAIN_LEFT * before
-    return growth if is_steady and growth > max(LEAK_BYTES, LEAK_SHARE * half[0]) else 0.0
+    if growth <= max(LEAK_BYTES, LEAK_SHARE * half[0]) or growth < GAIN_LEFT * before:
+        return 0.0
+    changes = [later - earlier for earlier, later in itertools.pairwise(half)]
+    rises = sum(change > 0 for change in changes)
+    return growth if rises >= LEAK_RISES * len(changes) or _is_in_steps(half, changes) else 0.0
+
+
+def _is_in_steps(half: Sequence[float], changes: Sequence[float]) -> bool:
+    """Whether memory grows by a step now and then: an allocator asks for much at once, and keeps it."""
+    growth = half[-1] - half[0]
+    falls = -math.fsum(change for change in changes if change < 0)
+    first = half[len(half) // 2] - half[0]
+    return falls <= STEPS_FALLS * growth and STEPS_LEAST * growth <= first <= (1 - STEPS_LEAST) * growth  # fmt: skip
 
 
 _LEAST_BLOCKS: Final = 4

@@ -179,6 +179,8 @@ def measure_noise(
         both = {arm: meter.measure(arm, pair, pair).measurement for arm in sides}
         work.add(both["control"], both["treatment"])
         answers.add(both["control"], both["treatment"])
+        # Equal settings: how they differ from themselves is known from now on.
+        answers.know(both["treatment"])
         longest = max(longest, clock() - started)
     gate = settings_gate(meter.blocks, {"control": asked, "treatment": asked})
     gates = (gate, work.gate())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
 from assay.improve.experiments.result import GateResult
 from assay.improve.levers.lever import Correctness
-from assay.load.workloads.measurement import Measurement, RequestRecord
+from assay.load.workloads.measurement import STOPPED, Measurement, RequestRecord
 
 GATE = "equal work"
 LENGTH_TOLERANCE: Final = 0.01
 """Share by which output tokens may differ where a lever may change tokens and the engine cannot
 be told to ignore the end of a sequence; a bitwise lever has none."""
+FREE_ENDS_Z: Final = 4.0
+"""Standard errors by which answers that end by themselves may be longer or shorter in sum. A near tie
+sends an answer another way, where it meets its end sooner or later: as often either of them."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,8 @@ class WorkLedger:
     digests_compared: int = 0
     digests_differ: int = 0
     problem: str = ""
+    _free: list[int] = field(default_factory=list)
+    """Tokens more in the treatment, of answers that differ and end by themselves."""
 
     def add(self, control: Measurement, treatment: Measurement) -> None:
         """Count a pair that asked for the same requests."""
@@ -77,6 +83,14 @@ class WorkLedger:
         ]
         return self._compare_outputs(done)
 
+    def _ends_freely(self, control: RequestRecord, treatment: RequestRecord) -> bool:
+        if self.correctness == "bitwise" and self.repeats:
+            return False
+        return (
+            control.digest != treatment.digest
+            and STOPPED in (control.finish_reason, treatment.finish_reason)
+        )  # fmt: skip
+
     def _compare_outputs(self, done: list[tuple[RequestRecord, RequestRecord]]) -> str:
         wrong = next(
             (pair for pair in done if pair[0].prompt_tokens != pair[1].prompt_tokens), None
@@ -86,8 +100,15 @@ class WorkLedger:
                 f"request {wrong[0].number}: {wrong[0].prompt_tokens} prompt tokens in the control, "
                 f"{wrong[1].prompt_tokens} in the treatment"
             )
-        old = sum(control.output_tokens for control, _ in done)
-        new = sum(treatment.output_tokens for _, treatment in done)
+        free = [pair for pair in done if self._ends_freely(*pair)]
+        self._free += [new.output_tokens - old.output_tokens for old, new in free]
+        if abs(sum(self._free)) > FREE_ENDS_Z * math.hypot(*self._free):
+            return (
+                f"{len(self._free)} answers that end by themselves are {abs(sum(self._free))} tokens "
+                f"{'longer' if sum(self._free) > 0 else 'shorter'} in the treatment"
+            )
+        old = sum(pair[0].output_tokens for pair in done if pair not in free)
+        new = sum(pair[1].output_tokens for pair in done if pair not in free)
         allowed = 0.0 if self.correctness == "bitwise" else LENGTH_TOLERANCE * old
         if abs(new - old) > allowed:
             return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Setting = int | float | str | bool | None
 """The value of a knob."""
@@ -12,6 +12,10 @@ Setting = int | float | str | bool | None
 LoadState = Literal["stable", "backlogged", "overloaded"]
 """Stable: as much left as arrived. Backlogged: a queue that does not grow. Overloaded: it grows;
 latencies of such a window are never scored."""
+
+
+STOPPED: Final = "stop"
+"""The reason of an answer that ended by itself, before it had all tokens that it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class RequestRecord:
     """SHA-256 of the output's text or tokens: equal work can be told from skipped work."""
     output: str | tuple[int, ...] = ""
     """The output itself, as tokens where the engine gives them: what an answer that differs says."""
+    finish_reason: str = ""
+    """Why the server says that generation ended: length, stop, tool_calls; empty where it does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from assay.improve.engines.protocol import Engine, Followed
 from assay.improve.experiments.outputs.bounds import changed_rate, one_in
 from assay.improve.experiments.outputs.judging import Judgment, judge
+from assay.improve.experiments.outputs.seeds import SeededAnswers, beginning, is_seeded
 from assay.improve.experiments.result import ComparedAnswers, DifferingAnswer, GateResult
 from assay.improve.levers.lever import Correctness
-from assay.load.workloads.measurement import Measurement, RequestRecord
+from assay.load.workloads.measurement import STOPPED, Measurement, RequestRecord
 from assay.load.workloads.workload import PlannedRequest, Workload, is_greedy
 
 GATE: Final = "answers"
@@ -25,8 +26,15 @@ Clock = Callable[[], float]
 Output = str | tuple[int, ...]
 
 
-KnownAnswers = dict[int, set[Output]]
-"""A configuration's answers by request: one that does not repeat itself has several."""
+class End(NamedTuple):
+    """How a server says that an answer ended."""
+
+    reason: str
+    tokens: int
+
+
+KnownAnswers = dict[int, dict[Output, set[End]]]
+"""A configuration's answers by request, and how each ended: one that does not repeat itself has several."""
 
 
 class _Pending(NamedTuple):
@@ -55,6 +63,11 @@ class AnswerLedger:
     """Seconds that the last answers took to be followed, each."""
     _is_full_length: bool = True
     """Whether the control always gave all tokens that it was asked for."""
+    _failed: set[int] = field(default_factory=set)
+    """Requests that the control failed: nobody can compare them."""
+    _seeded: SeededAnswers = field(default_factory=SeededAnswers)
+    _otherwise: set[int] = field(default_factory=set)
+    """Places among `differing` of answers that begin otherwise than the control's of the same seed."""
 
     def add(self, control: Measurement, treatment: Measurement) -> None:
         """Compare two windows of the same requests."""
@@ -63,31 +76,51 @@ class AnswerLedger:
 
     def know(self, control: Measurement) -> None:
         """Take the control's answers."""
-        for record in _answered(control.records):
+        for record in control.records:
             request = self._request(record)
-            self.known.setdefault(request.number, set()).add(record.output)
+            if not _is_answer(record):
+                self._failed.add(request.number)
+                continue
+            end = End(record.finish_reason, record.output_tokens)
+            self.known.setdefault(request.number, {}).setdefault(record.output, set()).add(end)
             if record.output_tokens != request.max_tokens:
                 self._is_full_length = False
 
     def compare(self, treatment: Iterable[RequestRecord]) -> list[RequestRecord]:
         """Compare answers with the control's; the records of requests that it has not answered."""
         unknown = []
-        for record in _answered(treatment):
+        for record in treatment:
             request = self._request(record)
             known = self.known.get(request.number)
-            if known is None:
+            if known is not None:
+                self._compare(request, record, known)
+            elif _is_answer(record) or self.known:
+                # Where the control gives no outputs at all, there is nothing to wait for.
                 unknown.append(record)
-                continue
-            is_equal = record.output in known
-            self.outcomes.append((request.number, is_equal))
-            if is_equal:
-                continue
-            if self._is_full_length and record.output_tokens != request.max_tokens:
-                self._note(request.number, Judgment("wrong", math.inf, record.output_tokens))
-            else:
-                at = len(self.outcomes) - 1
-                self.pending.append(_Pending(request.number, record.output, at))
         return unknown
+
+    def _compare(
+        self, request: PlannedRequest, record: RequestRecord, known: dict[Output, set[End]]
+    ) -> None:
+        judgment: Judgment | None = None
+        if not _is_answer(record):
+            # It failed what the control answers.
+            judgment = Judgment("not judged", math.nan)
+        elif record.output in known:
+            judgment = _ended_otherwise(record, known[record.output])
+        elif self._is_full_length and record.output_tokens != request.max_tokens:
+            judgment = Judgment("wrong", math.inf, record.output_tokens)
+        elif _goes_on(request, record.output, known):
+            judgment = Judgment("wrong", math.nan, record.output_tokens)
+        is_equal = judgment is None and record.output in known
+        self.outcomes.append((request.number, is_equal))
+        if _is_answer(record):
+            self._seeded.add(request, record.output)
+        if judgment is not None:
+            self._note(request.number, judgment)
+        elif not is_equal:
+            at = len(self.outcomes) - 1
+            self.pending.append(_Pending(request.number, record.output, at))
 
     def follow(
         self,
@@ -104,6 +137,9 @@ class AnswerLedger:
             followed = control.follow(asked, self.tie)
             self.follow_s = (clock() - begun) / count
             for (request, answer), along in zip(asked, followed, strict=True):
+                known = self.known.get(request.number, ())
+                if is_seeded(request) and beginning(answer) not in map(beginning, known):
+                    self._otherwise.add(len(self.differing))
                 self._note(request.number, self._judged(request, answer, along))
 
     @property
@@ -129,9 +165,12 @@ class AnswerLedger:
         """An answer that stops where the control goes on is not the control's, near ties or not."""
         if self._is_full_length and tokens < request.max_tokens - _SPELLING * request.max_tokens:
             return Judgment("wrong", math.inf, tokens)
-        known = self.known.get(request.number, ())
-        if any(len(other) > len(answer) and other[: len(answer)] == answer for other in known):
-            return Judgment("not judged", judgment.gap, tokens)
+        for other, ends in self.known.get(request.number, {}).items():
+            is_part = len(other) > len(answer) and other[: len(answer)] == answer
+            # Led along, the control is not asked whether it would have ended.
+            is_more = len(other) < len(answer) and answer[: len(other)] == other
+            if is_part or (is_more and any(end.reason == STOPPED for end in ends)):
+                return Judgment("not judged", judgment.gap, tokens)
         return judgment
 
     @property
@@ -152,7 +191,23 @@ class AnswerLedger:
         counted = self.outcomes[: self.pending[0].at] if self.pending else self.outcomes
         equal = sum(is_equal for _, is_equal in counted)
         requests = {number for number, _ in counted}
-        return ComparedAnswers(equal, tuple(self.differing), len(requests), self.tie)
+        return ComparedAnswers(equal, tuple(self._as_far_as_known()), len(requests), self.tie)
+
+    def _as_far_as_known(self) -> Iterable[DifferingAnswer]:
+        """Samples that a seed should have made equal are judged where it is known what seeds do."""
+        seeded = self._seeded
+        if (
+            not self._otherwise
+            or seeded.are_held()
+            or seeded.are_ignored_by_the_control(self.known, self.workload.requests)
+        ):
+            return self.differing
+        return (
+            replace(answer, kind="not judged")
+            if place in self._otherwise and answer.kind == "as drawn"
+            else answer
+            for place, answer in enumerate(self.differing)
+        )
 
     def gate(
         self, confidence: float, most_changed: float | None = None, least_requests: int = 0
@@ -165,7 +220,8 @@ class AnswerLedger:
         compared = self.compared()
         if not compared.total and most_changed is None:
             return None
-        return answers_gate(compared, confidence, most_changed, least_requests)
+        comparable = len(self.workload.requests) - len(self._failed - self.known.keys())
+        return answers_gate(compared, confidence, most_changed, min(least_requests, comparable))
 
     def _note(self, request: int, judgment: Judgment) -> None:
         gap = None if math.isnan(judgment.gap) else min(judgment.gap, _MOST_GAP)
@@ -181,8 +237,32 @@ _MOST_GAP: Final = 1e6
 """Stands for no bound at all in files that cannot hold infinity."""
 
 
-def _answered(records: Iterable[RequestRecord]) -> Iterable[RequestRecord]:
-    return (record for record in records if record.error is None and record.output)
+def _is_answer(record: RequestRecord) -> bool:
+    """An empty text is an answer where the server says why it ended there."""
+    return record.error is None and bool(record.output or record.finish_reason)
+
+
+def _ended_otherwise(record: RequestRecord, ends: set[End]) -> Judgment | None:
+    """What is wrong with an answer whose text is the control's; None where nothing is."""
+    reasons = {end.reason for end in ends}
+    if record.finish_reason not in reasons and reasons != {""}:
+        return Judgment("wrong", math.nan, record.output_tokens)
+    if record.output_tokens not in {end.tokens for end in ends}:
+        # The same text in other tokens, or a usage that is not true.
+        return Judgment("not judged", math.nan, record.output_tokens)
+    return None
+
+
+def _goes_on(request: PlannedRequest, answer: Output, known: Iterable[Output]) -> bool:
+    """Whether an answer has a text in it that should have ended it, as the control's do not."""
+    stop = request.fields.get("stop") or ()
+    if not isinstance(answer, str) or request.fields.get("include_stop_str_in_output"):
+        return False
+    stops = [stop] if isinstance(stop, str) else [text for text in stop if isinstance(text, str)]
+    others = [other for other in known if isinstance(other, str)]
+    return any(
+        text and text in answer and not any(text in other for other in others) for text in stops
+    )
 
 
 def answers_gate(
@@ -227,10 +307,10 @@ def sentence(compared: ComparedAnswers, confidence: float) -> str:
         parts.append(f"{compared.drawn} samples that the control may have drawn")
     if compared.wrong:
         first = next(answer for answer in compared.differing if answer.kind == "wrong")
-        parts.append(
-            f"{compared.wrong} wrongly changed: request {first.request}, token {first.token}, "
-            f"{first.gap or 0.0:.3g} nats from what the control would say"
-        )
+        how = "which ends otherwise than the control's"
+        if first.gap is not None:
+            how = f"token {first.token}, {first.gap:.3g} nats from what the control would say"
+        parts.append(f"{compared.wrong} wrongly changed: request {first.request}, {how}")
     if compared.not_judged:
         parts.append(f"{compared.not_judged} differ and cannot be judged by log-probabilities")
     rate = changed_rate(compared.wrong + compared.not_judged, compared.total, confidence)

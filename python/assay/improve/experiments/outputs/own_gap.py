@@ -29,9 +29,11 @@ def largest_own_gap(
         if answer.gap is not None and answer.kind == "near ties":
             largest = max(largest or 0.0, answer.gap)
     requests = answers.workload.requests
-    greedy = sorted(number for number in answers.known if is_greedy(requests[number]))
+    # Nobody can be led along an answer that says nothing.
+    said = {number: [answer for answer in answers.known[number] if answer] for number in answers.known}  # fmt: skip
+    greedy = sorted(number for number in said if said[number] and is_greedy(requests[number]))
     step = max(len(greedy) // MOST_FOLLOWED, 1)
-    own = [(requests[number], min(answers.known[number], key=str)) for number in greedy[::step]]
+    own = [(requests[number], min(said[number], key=str)) for number in greedy[::step]]
     while own and (largest is None or left_s() > 0.0):
         now, own = own[:LEAST_FOLLOWED], own[LEAST_FOLLOWED:]
         for followed in engine.follow(now, answers.tie):
