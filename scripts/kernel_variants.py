@@ -296,6 +296,64 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                         "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024, "CHUNK": ctas, "ROW_BLOCKS": 2,
                         "CTAS_PER_SM": ctas, "EXPERTS_READY": 1 - gated,
                     }  # fmt: skip
+        case "fourier.cu":
+            # Forms: complex, real, half a spectrum, pairs of real rows and of halves.
+            forms = (
+                (0, 0, 0, 0), (3, 4, 0, 0), (4, 3, 0, 0), (0, 0, 1, 1), (0, 0, 2, 0), (1, 0, 1, 1), (2, 0, 1, 1),
+                (0, 1, 2, 0), (0, 2, 2, 0),
+            )  # fmt: skip
+            lengths = (
+                (400, 5544, 8, 288),
+                (8192, 88882, 1, 704),
+                (441, 7733, 8, 320),
+                (1, 1, 32, 32),
+            )
+            for (length, radices, transforms, threads), form in product(lengths, forms):
+                load, store, across, rotate = form
+                swap = int(load in (2, 4) or store == 1)
+                yield {
+                    "LENGTH": length, "RADICES": radices, "TRANSFORMS": transforms, "THREADS": threads,
+                    "LOAD": load, "STORE": store, "SWAP_LOAD": swap, "SWAP_STORE": swap,
+                    "ACROSS": across, "ROTATE": rotate,
+                }  # fmt: skip
+        case "stft.cu":
+            for (length, radices, transforms, threads), reflect, value in product(
+                ((400, 5544, 16, 544), (2048, 8884, 4, 704)), (0, 1), (0, 1, 2)
+            ):
+                yield {
+                    "LENGTH": length, "RADICES": radices, "TRANSFORMS": transforms, "THREADS": threads,
+                    "REFLECT": reflect, "VALUE": value,
+                }  # fmt: skip
+        case "stft_step.cu":
+            for part, reflect, value in product((0, 1), (0, 1), (0, 1, 2)):
+                yield {"PART": part, "REFLECT": reflect, "VALUE": value}
+        case "chirp.cu":
+            for part, form, swap in product(range(4), range(3), (0, 1)):
+                yield {"PART": part, "LOAD": form, "STORE": form, "SWAP": swap}
+        case "recursive_filter.cu":
+            yield from ({"ORDER": order, "THREADS": 256} for order in (1, 2, 8))
+        case "group_norm.cu":
+            yield {"THREADS": 512}
+        case "lstm_cluster.cu":
+            # Kokoro, Silero.
+            for hidden, threads, batch in ((256, 512, 1), (256, 512, 4), (128, 512, 8)):
+                if architecture != "sm_80":
+                    yield {"HIDDEN": hidden, "CLUSTER_SIZE": 8, "THREADS": threads, "BATCH": batch}
+        case "convolution.cu":
+            for (element, tensor_cores), tile, transposed in product(
+                (("float", 0), ("float", 1), ("bf16", 1), ("fp16", 1)), (64, 128), (0, 1)
+            ):
+                yield {
+                    "ELEMENT": element, "TENSOR_CORES": tensor_cores, "TILE_FILTERS": tile, "TILE_POSITIONS": tile,
+                    "TRANSPOSED": transposed, "ACTIVATION": activation("gelu"),
+                }  # fmt: skip
+        case "direct_convolution.cu":
+            for element, transposed in product(FLOATS, (0, 1)):
+                yield {
+                    "ELEMENT": element,
+                    "TRANSPOSED": transposed,
+                    "ACTIVATION": activation("none"),
+                }
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}
         case "grouped_gemm.cu":

@@ -22,6 +22,10 @@ DEVICE u64 load_cluster(const u64* p, u32 rank) {
     asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(cluster_address(p, rank)) : "memory");
     return v;
 }
+// Stores to what the CTA of this rank has at the address of `p`.
+DEVICE void store_cluster(float* p, u32 rank, float v) {
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(cluster_address(p, rank)), "f"(v) : "memory");
+}
 
 // Waits for all threads of the cluster, and makes their writes to shared memory visible.
 DEVICE void cluster_sync() {

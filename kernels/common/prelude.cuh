@@ -317,6 +317,21 @@ template <class T> DEVICE void mma_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2
 DEFINE_MMA_16X8X16(bf16, "bf16")
 DEFINE_MMA_16X8X16(fp16, "f16")
 
+// m16n8k8 of TF32, floats of ten explicit bits: c (16 x 8) += a (16 x 8) b (8 x 8). a: rows g, g+8, g, g+8; columns t,
+// t, t+4, t+4; b: rows t and t+4, column g; c as above.
+DEVICE void mma_16x8x8_tf32(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// Rounded to TF32, to nearest with ties away from zero.
+DEVICE u32 to_tf32(float v) {
+    u32 out;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(out) : "f"(v));
+    return out;
+}
+
 // m16n8k32 of signed bytes: c (16 x 8) += a (16 x 32) b (32 x 8); a word holds 4 consecutive elements.
 DEVICE void mma_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

@@ -395,6 +395,10 @@ inline int __float2int_rn(float v) {
 }
 inline float __expf(float v) { return expf(v); }
 inline float rsqrtf(float v) { return 1.0f / sqrtf(v); }
+inline void sincospif(float v, float* sine, float* cosine) {
+    *sine = float(sin(M_PI * double(v)));
+    *cosine = float(cos(M_PI * double(v)));
+}
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __clz(int v) { return v ? __builtin_clz(unsigned(v)) : 32; }

@@ -21,7 +21,8 @@ GUARD = 256
 
 _KERNELS = re.compile(r"^KERNEL (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(", re.MULTILINE)
 
-Argument = npt.NDArray[Any] | int | float | np.int64 | None
+Argument = npt.NDArray[Any] | int | float | np.int64 | bytes | None
+"""Bytes are a structure that is passed by value."""
 Changes = tuple[tuple[str, str, str], ...]
 """File, text, and what stands there instead."""
 
@@ -167,6 +168,8 @@ class Kernel:
             return ctypes.c_void_p(0)
         if isinstance(argument, np.ndarray):
             return ctypes.c_void_p(guarded[id(argument)].address)
+        if isinstance(argument, bytes):
+            return ctypes.create_string_buffer(argument, len(argument))
         if isinstance(argument, np.int64):
             return ctypes.c_int64(int(argument))
         return ctypes.c_float(argument) if isinstance(argument, float) else ctypes.c_int(argument)

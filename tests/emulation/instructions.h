@@ -107,6 +107,13 @@ template <class T> T load_cluster(const T* p, u32 rank) {
     memcpy(&value, shared + __cvta_generic_to_shared(p), sizeof value);
     return value;
 }
+inline void store_cluster(float* p, u32 rank, float v) {
+    if (rank >= emulated::cluster_ctas)
+        emulated::fail("a rank outside of the cluster");
+    u8* shared = int(rank) == emulated::active_cta ? __start_emulated_shared
+                                                   : emulated::shared_copies + rank * emulated::shared_size();
+    memcpy(shared + __cvta_generic_to_shared(p), &v, sizeof v);
+}
 
 // --- tensor cores: operands from all lanes, in the layouts of the PTX ISA ---
 
@@ -125,6 +132,21 @@ template <class T> DEVICE void mma_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2
         c[i] += float(sum);
     }
 }
+DEVICE void mma_16x8x8_tf32(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    const u64 values[6] = {a0, a1, a2, a3, b0, b1};
+    const int buffer = emulated::exchange(values, 6), g = emulated_lane() / 4, t = emulated_lane() % 4;
+    for (int i = 0; i < 4; i++) {
+        const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+        double sum = 0.0;
+        for (int k = 0; k < 8; k++) {
+            const u64* a = emulated::lane_fiber(row % 8 * 4 + k % 4).values[buffer];
+            const u64* b = emulated::lane_fiber(column * 4 + k % 4).values[buffer];
+            sum += double(__uint_as_float(u32(a[row / 8 + k / 4 * 2]))) * __uint_as_float(u32(b[4 + k / 4]));
+        }
+        c[i] += float(sum);
+    }
+}
+DEVICE u32 to_tf32(float v) { return v != v ? 0x7fffffffu : (__float_as_uint(v) + 0x1000u) & ~0x1fffu; }
 inline void emulated_mma_bytes(int (&c)[4], const u64 (&values)[6], int depth) {
     const int buffer = emulated::exchange(values, 6), g = emulated_lane() / 4, t = emulated_lane() % 4;
     for (int i = 0; i < 4; i++) {
