@@ -9,6 +9,8 @@ import pytest
 
 from assay import xp
 from assay.errors import AssayError
+from assay.xp import extensions
+from assay.xp.einsum_products import by_matrix_products
 
 RNG = np.random.default_rng(2)
 
@@ -23,9 +25,14 @@ def test_padding_is_that_of_numpy(mode: str, width: Any) -> None:
     for dtype in ("f4", "i8", "c8", "?"):
         values = RNG.integers(0, 9, (4, 5)).astype(dtype)
         expected = np.pad(values, width, mode)  # type: ignore[call-overload]
-        got = xp.pad(upload(values), width, mode).to_numpy()
-        assert got.dtype == expected.dtype
-        assert np.array_equal(got, expected)
+        pairs = [(int(before), int(after)) for before, after in np.broadcast_to(width, (2, 2))]
+        given = upload(values)
+        for got in (
+            xp.pad(given, width, mode).to_numpy(),
+            extensions.pad_by_kernels(given, expected.shape, pairs, mode, 0).to_numpy(),
+        ):
+            assert got.dtype == expected.dtype
+            assert np.array_equal(got, expected)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +53,36 @@ def test_einsum_is_that_of_numpy(subscripts: str, shapes: list[tuple[int, ...]])
     assert got.dtype is xp.float32
     assert got.shape == expected.shape
     assert np.allclose(got.to_numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij, jk, kl -> li", [(3, 4), (4, 5), (5, 2)]),
+        ("bqhd,bkhd->bhqk", [(2, 3, 4, 5), (2, 6, 4, 5)]),
+        ("abc->ca", [(2, 3, 4)]),
+        ("ab,cd->bd", [(2, 3), (4, 5)]),
+        ("a,a,a->", [(7,), (7,), (7,)]),
+        ("abc,cbd,be->ade", [(2, 3, 4), (4, 3, 5), (3, 6)]),
+        ("a,b->ba", [(2,), (3,)]),
+        ("ab,ab->ab", [(2, 3), (2, 3)]),
+    ],
+)
+def test_einsum_by_matrix_products(subscripts: str, shapes: list[tuple[int, ...]]) -> None:
+    given = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+    expected = np.einsum(subscripts, *(values.astype(float) for values in given))
+    got = by_matrix_products(subscripts, [upload(values) for values in given])
+    assert got is not None
+    assert got.shape == expected.shape
+    assert np.allclose(got.to_numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "subscripts", ["ii->i", "...i->i", "ij", "ij->k", "ijk->i", "ij,jk->ik", "ij->ii"]
+)
+def test_what_is_left_to_numpy(subscripts: str) -> None:
+    assert by_matrix_products(subscripts, [upload(np.ones((3, 3), np.float32))]) is None
 
 
 def test_einsum_promotes_and_rounds() -> None:

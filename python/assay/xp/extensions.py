@@ -13,6 +13,9 @@ from assay.runtime import dtypes, numpy_kernels, transfer
 from assay.runtime.allocation import common_device
 from assay.runtime.array import Array
 from assay.runtime.dtypes import NUMERIC
+from assay.xp.creation import full
+from assay.xp.einsum_products import by_matrix_products
+from assay.xp.searching import take
 
 _MODES: Final = ("constant", "edge", "reflect", "symmetric", "wrap")
 
@@ -41,6 +44,8 @@ def pad(
     shape = tuple(
         before + extent + after for extent, (before, after) in zip(x.shape, widths, strict=True)
     )
+    if x.device.capabilities.has_array_kernels:
+        return pad_by_kernels(x, shape, widths, mode, constant_values)
     options: dict[str, Any] = {"constant_values": constant_values} if mode == "constant" else {}
     pad_numpy: Any = np.pad
     return numpy_kernels.compute(
@@ -50,6 +55,22 @@ def pad(
         shape,
         x.dtype,
     )
+
+
+def pad_by_kernels(
+    x: Array, shape: tuple[int, ...], widths: list[tuple[int, int]], mode: str, value: float
+) -> Array:
+    """The padding by copies and gathers, which devices have kernels of."""
+    if mode == "constant":
+        out = full(shape, value, dtype=x.dtype, device=x.device)
+        inside = zip(x.shape, widths, strict=True)
+        out[tuple(slice(before, before + extent) for extent, (before, _) in inside)] = x
+        return out
+    for axis, (extent, pair) in enumerate(zip(x.shape, widths, strict=True)):
+        if any(pair):
+            places = np.pad(np.arange(extent), pair, mode)  # type: ignore[call-overload]
+            x = take(x, transfer.store("pad", x.device, places, dtypes.int64), axis=axis)
+    return x
 
 
 def _widths(x: Array, given: Any) -> list[tuple[int, int]]:
@@ -76,7 +97,13 @@ def einsum(subscripts: str, /, *arrays: Array) -> Array:
         lambda first, second: dtypes.promote(first, second, "einsum"), (x.dtype for x in arrays)
     )
     dtypes.require_kind(promoted, NUMERIC, "einsum")
-    common_device("einsum", arrays)
+    device = common_device("einsum", arrays)
+    if device.capabilities.has_array_kernels and promoted.kind == "float":
+        same = [
+            x if x.dtype is promoted else transfer.astype(x, promoted, "einsum") for x in arrays
+        ]
+        if (computed := by_matrix_products(subscripts, same)) is not None:
+            return computed
     single = np.dtype(np.float32) if promoted is dtypes.bfloat16 else promoted.storage
     einsum_numpy: Any = np.einsum
 

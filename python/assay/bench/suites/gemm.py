@@ -21,12 +21,14 @@ from assay.runtime.dtypes import BY_NAME
 from assay.runtime.hardware import Device
 
 DTYPES: Final = ("f32", "bf16")
-GPU_DTYPES: Final = ("bf16", "f16", "f32", "fp8")
+GPU_DTYPES: Final = ("bf16", "f16", "f32", "tf32", "fp8")
 SIZES: Final[tuple[Size, ...]] = (
     (512,), (1024,), (2048,), (256, 2048, 8192), (32, 4096, 4096),
 )  # fmt: skip
 QUICK_SIZES: Final[tuple[Size, ...]] = ((128,), (256,), (32, 256, 512))
 GPU_SIZES: Final[tuple[Size, ...]] = ((4096,), (8192,))
+_ON_TENSOR_CORES: Final = {"fp8": gpu_gemm.fp8, "tf32": gpu_gemm.tf32}
+"""Types that only GPUs multiply."""
 CHECKED_ROWS: Final = 24
 """Rows of a large GEMM that are checked in double precision."""
 
@@ -48,10 +50,10 @@ def cases(settings: Settings) -> list[Case]:
 
 def case(device: Device, dtype: str, size: Size) -> Case:
     """A GEMM of m by k and k by n matrices."""
-    if dtype == "fp8":
+    if dtype in _ON_TENSOR_CORES:
         if not device.capabilities.is_gpu:
-            raise InputError(f"{device.name} has no fp8 GEMM", "choose other --dtypes")
-        return gpu_gemm.fp8(device, size)
+            raise InputError(f"{device.name} has no {dtype} GEMM", "choose other --dtypes")
+        return _ON_TENSOR_CORES[dtype](device, size)
     return Case(
         f"matmul {dtype} {shape_text(size)}",
         "TFLOP/s" if device.capabilities.is_gpu else "GFLOP/s",

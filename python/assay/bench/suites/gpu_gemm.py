@@ -1,4 +1,4 @@
-"""GEMMs that only GPUs have: FP8, batched, and with a fused epilogue."""
+"""GEMMs that only GPUs have: FP8, TF32, batched, and with a fused epilogue."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ _KINDS: Final = 1 << 16
 def fp8(device: Device, size: Size) -> Case:
     """An FP8 GEMM with a scale for each row of either matrix."""
     return _case("fp8", size, lambda: _fp8(device, *size))
+
+
+def tf32(device: Device, size: Size) -> Case:
+    """A GEMM of single-precision matrices whose elements tensor cores round to TF32."""
+    return _case("tf32", size, lambda: _tf32(device, *size))
 
 
 def batched(device: Device) -> Case:
@@ -86,6 +91,38 @@ def _fp8(device: Device, m: int, k: int, n: int) -> PreparedCase:
         device, multiply, out, counted, reference, rows, in_torch, 1e-2,
         "a scale for each row of either matrix; PyTorch's _scaled_mm has one for each matrix",
     )  # fmt: skip
+
+
+def _tf32(device: Device, m: int, k: int, n: int) -> PreparedCase:
+    left, right = inputs.standard_normal((m, k), 1), inputs.standard_normal((k, n), 2)
+    room = 2 * 4 * (m * k + k * n + m * n)
+    # A device of its own: TF32 is allowed for a device, and other cases measure single precision.
+    rounding = Device(device.name, pool_bytes=max(room, 1 << 30), allow_tf32=True)
+    a, b = (inputs.upload(rounding, host, "f32") for host in (left, right))
+    out = xp.empty((m, n), dtype=xp.float32, device=rounding)
+
+    def multiply(_: int) -> None:
+        ops.batched_matmul(a, b, out=out)
+
+    counted = counting.count(rounding, multiply)
+    rows = _rows(m)
+    reference = left[rows].astype(np.float64) @ right.astype(np.float64)
+
+    def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
+        first, second = upload(left), upload(right)
+        allowed = module.backends.cuda.matmul
+
+        def call(_: int) -> object:
+            allowed.allow_tf32 = True
+            try:
+                return first @ second
+            finally:
+                allowed.allow_tf32 = False
+
+        return call
+
+    # Ten explicit bits, rounded or cut off, of both operands of each product.
+    return _prepared(rounding, multiply, out, counted, reference, rows, in_torch, 2 * 2.0**-10)
 
 
 def _batched(device: Device, count: int, m: int, k: int, n: int) -> PreparedCase:
