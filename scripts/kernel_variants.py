@@ -328,8 +328,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for part, reflect, value in product((0, 1), (0, 1), (0, 1, 2)):
                 yield {"PART": part, "REFLECT": reflect, "VALUE": value}
         case "chirp.cu":
-            for part, form, swap in product(range(4), range(3), (0, 1)):
-                yield {"PART": part, "LOAD": form, "STORE": form, "SWAP": swap}
+            for part, stored, swap in product(range(4), range(3), (0, 1)):
+                yield {"PART": part, "LOAD": stored, "STORE": stored, "SWAP": swap}
         case "recursive_filter.cu":
             yield from ({"ORDER": order, "THREADS": 256} for order in (1, 2, 8))
         case "group_norm.cu":

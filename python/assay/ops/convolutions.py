@@ -6,7 +6,7 @@ from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import Count
 from assay.ops.linear import activation_code
-from assay.ops.operands import F32, call, check, check_given, nbytes, result
+from assay.ops.operands import call, check, check_given, nbytes, result
 from assay.runtime.array import Array
 
 Pair = int | tuple[int, int]
@@ -48,8 +48,8 @@ def conv1d(
     dilation, _ = _pair(name, "dilation", dilation)
     outputs = _outputs(name, length + left + right, kernel, stride, dilation)
     shape = (*lead, weight.shape[0], outputs)
-    check_given(name, "bias", bias, (weight.shape[0],), F32)
-    check_given(name, "residual", residual, shape, F32)
+    check_given(name, "bias", bias, (weight.shape[0],), (x.dtype,))
+    check_given(name, "residual", residual, shape, (x.dtype,))
     out = result(name, x.device, out, shape, x.dtype)
     _convolve(
         name,
@@ -91,8 +91,8 @@ def conv2d(
         )
     )
     shape = (*x.shape[:-3], weight.shape[0], *outputs)
-    check_given(name, "bias", bias, (weight.shape[0],), F32)
-    check_given(name, "residual", residual, shape, F32)
+    check_given(name, "bias", bias, (weight.shape[0],), (x.dtype,))
+    check_given(name, "residual", residual, shape, (x.dtype,))
     out = result(name, x.device, out, shape, x.dtype)
     _convolve(
         name,
@@ -124,11 +124,11 @@ def conv_transpose1d(
     output_padding + 1 samples.
     """
     name = "conv_transpose1d"
-    check(name, "x", x, x.shape, F32)
+    check(name, "x", x, x.shape)
     if x.ndim not in (2, 3):
         raise ShapeError(f"{name}: expected x of 2 or 3 axes, got {tuple(x.shape)}")
     channels, length = x.shape[-2:]
-    check(name, "weight", weight, (channels, None, None), F32)
+    check(name, "weight", weight, (channels, None, None), (x.dtype,))
     for what, value, least in (
         ("stride", stride, 1),
         ("dilation", dilation, 1),
@@ -147,7 +147,7 @@ def conv_transpose1d(
         raise ShapeError(
             f"{name}: expected samples in the result, got {outputs} from length {length}"
         )
-    check_given(name, "bias", bias, (filters,), F32)
+    check_given(name, "bias", bias, (filters,), (x.dtype,))
     batch = x.shape[0] if x.ndim == 3 else 1
     out = result(name, x.device, out, (*x.shape[:-2], filters, outputs), x.dtype)
     products = counting.gemm(
@@ -207,8 +207,8 @@ def _pair(name: str, what: str, value: Pair, least: int = 1) -> tuple[int, int]:
 
 
 def _check_groups(name: str, x: Array, weight: Array, groups: int, axes: int) -> None:
-    check(name, "x", x, x.shape, F32)
-    check(name, "weight", weight, (None,) * (axes + 2), F32)
+    check(name, "x", x, x.shape)
+    check(name, "weight", weight, (None,) * (axes + 2), (x.dtype,))
     if x.ndim not in (axes + 1, axes + 2):
         raise ShapeError(
             f"{name}: expected x of {axes + 1} or {axes + 2} axes, got {tuple(x.shape)}"

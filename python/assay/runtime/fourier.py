@@ -16,7 +16,7 @@ _KINDS: Final = {"fft": 0, "ifft": 1, "rfft": 2, "irfft": 3}
 
 def has_kernels(device: Device) -> bool:
     """Whether transforms are kernels of the device; elsewhere they run in NumPy on the host."""
-    return device.host_memory
+    return device.host_memory or device.capabilities.has_array_kernels
 
 
 def transform(operation: str, x: Array, length: int, scale: float) -> Array:

@@ -11,15 +11,19 @@ mod attention_scores;
 mod axes;
 mod batch_invariant_gemm;
 mod call;
+mod channels;
 pub(crate) mod codes;
 mod combine_linear;
 mod context;
+mod convolution;
 mod cublaslt_gemm;
 mod define;
 mod elementwise;
 mod error;
 mod experts;
 mod fallback_gemm;
+mod fourier;
+mod fourier_plan;
 mod gemv;
 mod grid;
 mod grouped_arguments;
@@ -36,12 +40,14 @@ mod microbench;
 mod packed_layout;
 mod packed_weights;
 mod quantize;
+mod recurrence;
 mod reduce;
 mod residual;
 mod rope;
 mod router;
 mod sampling;
 mod scan;
+mod signals;
 mod small_m_gemm;
 mod sort;
 mod state_space;
@@ -61,7 +67,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 49] = [
+const BODIES: [(&str, Body); 59] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -80,6 +86,16 @@ const BODIES: [(&str, Body); 49] = [
     ("latent_attention", latent::latent_attention),
     ("causal_convolution", state_space::causal_convolution),
     ("selective_scan", state_space::selective_scan),
+    ("convolution", convolution::convolution),
+    ("transposed_convolution", convolution::transposed_convolution),
+    ("lstm", recurrence::lstm),
+    ("group_norm", channels::group_norm),
+    ("activate_channels", channels::activate_channels),
+    ("fourier", fourier::fourier),
+    ("stft", signals::stft),
+    ("overlap_add", signals::overlap_add),
+    ("resample", signals::resample),
+    ("recursive_filter", signals::recursive_filter),
     ("scale", residual::scale),
     ("add_residual", residual::add_residual),
     ("norm_columns", residual::norm_columns),
