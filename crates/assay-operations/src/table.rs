@@ -93,11 +93,12 @@ pub static TABLE: [Signature; 59] = table! {
         block_tokens, blocks, table_columns, num_splits, metadata_ready, window; float epsilon,
         scale, softcap;
     }
-    // The queries are the last `queries` of `tokens` tokens; causal masks later tokens.
+    // The queries are the last `queries` of `tokens` tokens of each of `batch` sequences, one after the other; causal
+    // masks later tokens.
     attention {
         reads q, keys, values; writes out;
     } {
-        integer queries, tokens, heads, kv_heads, head_dim, causal; float scale;
+        integer batch, queries, tokens, heads, kv_heads, head_dim, causal; float scale;
     }
     // Multi-head latent attention (DeepSeek-V2). A row of `kv` is a latent of `rank` elements, which
     // RMSNorm normalizes, and a key of `rotary_dim` elements that all heads share, which RoPE rotates.

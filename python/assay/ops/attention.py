@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 
+from assay._native import OPERATIONS
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import NOTHING, Count
@@ -258,14 +260,15 @@ def attention(
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """Attention over dense keys and values of shape (tokens, heads, head_dim).
+    """Attention over dense keys and values of shape (tokens, heads, head_dim), or (N, tokens, heads, head_dim).
 
-    With `causal`, the queries are the last tokens of the sequence.
+    With `causal`, the queries are the last tokens of their sequence.
     """
-    check("attention", "q", q, (None, None, None))
-    queries, heads, head_dim = q.shape
-    check("attention", "k", k, (None, None, head_dim), DENSE)
-    tokens, kv_heads = k.shape[:2]
+    lead = q.shape[:-3]
+    check("attention", "q", q, (*lead[:1], None, None, None))
+    queries, heads, head_dim = q.shape[-3:]
+    check("attention", "k", k, (*lead, None, None, head_dim), DENSE)
+    tokens, kv_heads = k.shape[-3:-1]
     _check_heads("attention", heads, kv_heads)
     check("attention", "v", v, k.shape, (k.dtype,))
     if tokens < (queries if causal else 1):
@@ -278,20 +281,23 @@ def attention(
         # Every query sees what the last one sees.
         one = counting.attention(1, tokens, heads, kv_heads, head_dim, k.dtype.itemsize)
         count = Count(one.flops * queries, count.bytes)
+    batch = math.prod(lead)
+    numbers: dict[str, int | float] = {
+        "batch": batch,
+        "queries": queries,
+        "tokens": tokens,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "causal": int(causal),
+        "scale": float(head_dim**-0.5 if scale is None else scale),
+    }
     call(
         "attention",
         [q, k, v, out],
-        (
-            queries,
-            tokens,
-            heads,
-            kv_heads,
-            head_dim,
-            int(causal),
-            float(head_dim**-0.5 if scale is None else scale),
-        ),
+        [numbers[name] for name, _ in OPERATIONS["attention"][1]],
         q.device,
-        count,
+        Count(batch * count.flops, batch * count.bytes),
         label,
     )
     return out

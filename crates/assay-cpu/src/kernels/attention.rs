@@ -74,10 +74,10 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
 pub(super) fn attention(context: Context, call: &Call<'_>) -> Result<()> {
     let shape = shape(call)?;
     let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
-    let causal = call.flag("causal")?;
-    let query = call.span::<f32>("q", &[queries, shape.heads, shape.head_size])?;
-    let out = call.span::<f32>("out", &[queries, shape.heads, shape.head_size])?;
-    let extents = [tokens, shape.kv_heads, shape.head_size];
+    let (batch, causal) = (call.size("batch")?, call.flag("causal")?);
+    let query = call.span::<f32>("q", &[batch, queries, shape.heads, shape.head_size])?;
+    let out = call.span::<f32>("out", &[batch, queries, shape.heads, shape.head_size])?;
+    let extents = [batch, tokens, shape.kv_heads, shape.head_size];
     for_element!(call, "keys", T => {
         let keys = call.span::<T>("keys", &extents)?;
         let values = call.span::<T>("values", &extents)?;
@@ -85,17 +85,23 @@ pub(super) fn attention(context: Context, call: &Call<'_>) -> Result<()> {
             return Ok(());
         }
         // SAFETY: the kernel runs, and operands do not overlap.
-        unsafe {
+        let (query, keys, values, out) =
+            unsafe { (query.read(), keys.read(), values.read(), out.write()) };
+        let (query_row, key_row) = (query.len() / batch.max(1), keys.len() / batch.max(1));
+        for sequence in 0..batch {
+            let rows = sequence * query_row..(sequence + 1) * query_row;
+            let cached = sequence * key_row..(sequence + 1) * key_row;
             ops::prefill_attention(
                 context,
                 shape,
                 causal,
-                query.read(),
-                keys.read(),
-                values.read(),
-                out.write(),
+                &query[rows.clone()],
+                &keys[cached.clone()],
+                &values[cached],
+                &mut out[rows],
             )
+            .map_err(op_error)?;
         }
-        .map_err(op_error)
+        Ok(())
     })
 }

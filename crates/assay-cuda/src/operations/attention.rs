@@ -15,17 +15,17 @@ use assay_runtime::backend::Result;
 pub(super) fn attention(call: &Call<'_>) -> Result<()> {
     let (queries, tokens) = (call.size("queries")?, call.size("tokens")?);
     let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
-    let head_dim = call.size("head_dim")?;
-    let q = call.operand("q", &[queries, heads, head_dim])?;
-    let keys = call.typed("keys", q.format, &[tokens, kv_heads, head_dim])?;
-    let values = call.typed("values", q.format, &[tokens, kv_heads, head_dim])?;
-    let out = call.typed("out", q.format, &[queries, heads, head_dim])?;
+    let (batch, head_dim) = (call.size("batch")?, call.size("head_dim")?);
+    let q = call.operand("q", &[batch, queries, heads, head_dim])?;
+    let keys = call.typed("keys", q.format, &[batch, tokens, kv_heads, head_dim])?;
+    let values = call.typed("values", q.format, &[batch, tokens, kv_heads, head_dim])?;
+    let out = call.typed("out", q.format, &[batch, queries, heads, head_dim])?;
     check_heads(call, q, heads, kv_heads, head_dim)?;
-    if queries * heads == 0 {
+    if batch * queries * heads == 0 {
         return Ok(());
     }
     if tokens == 0 {
-        return call.queue.fill(out.pointer, 0, queries * heads * head_dim * 2);
+        return call.queue.fill(out.pointer, 0, batch * queries * heads * head_dim * 2);
     }
     let token = kv_heads * head_dim;
     let prefill = PrefillAttention {
@@ -34,15 +34,15 @@ pub(super) fn attention(call: &Call<'_>) -> Result<()> {
         cache: KvCache {
             keys,
             values,
-            blocks: 1,
+            blocks: batch,
             block_tokens: tokens,
             strides: [tokens * token, head_dim, token],
             element: call.float_type("q", q)?,
         },
         metadata: None,
-        rows: queries,
+        rows: batch * queries,
         queries,
-        sequences: 1,
+        sequences: batch,
         heads,
         kv_heads,
         head_dim,

@@ -10,7 +10,7 @@ from assay import ops
 from assay.errors import InputError
 from assay.lazy_import import np
 from assay.runtime import Array, Device, allocation, dtypes, transfer
-from assay.speech.whisper.layers import Linear, Loader, Mlp, Norm, heads_of, view_as
+from assay.speech.whisper.layers import Buffers, Linear, Loader, Mlp, Norm, heads_of, taken, view_as
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +25,8 @@ class Encoded:
 
     keys: tuple[Array, ...]
     values: tuple[Array, ...]
+    recordings: int = 1
+    """Whose states are one below the other, as are their rows of a step, equally many of each."""
 
 
 class TextCache:
@@ -59,7 +61,7 @@ class TextCache:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """What every layer of a step reads: rows of sequences and their slots, on the device."""
 
     positions: Array
@@ -67,7 +69,7 @@ class _Step:
     tables: Array
     starts: Array
     lengths: Array
-    contexts: tuple[tuple[int, int], ...]
+    contexts: tuple[tuple[int, int], ...] | None
     most_rows: int
 
 
@@ -86,11 +88,21 @@ class DecoderLayer(NamedTuple):
     heads: int
 
     def attend_to_text(
-        self, x: Array, step: _Step, keys: Array, values: Array, label: str
+        self,
+        x: Array,
+        step: Step,
+        keys: Array,
+        values: Array,
+        label: str,
+        buffers: Buffers | None = None,
     ) -> Array:
         """The sum of `x` and the attention over the text."""
-        head_dim = keys.shape[3]
-        qkv = self.qkv.forward(self.norm.forward(x, f"{label}.norm"), f"{label}.qkv")
+        block_tokens, head_dim = keys.shape[1], keys.shape[3]
+        rows, width = x.shape
+        normed = self.norm.forward(x, f"{label}.norm", out=taken(buffers, "norm", x.shape))
+        out = taken(buffers, "qkv", (rows, 3 * width))
+        qkv = self.qkv.forward(normed, f"{label}.qkv", out=out)
+        heads = (rows, self.heads, head_dim)
         queries = ops.rope_write(
             qkv,
             step.positions,
@@ -101,6 +113,7 @@ class DecoderLayer(NamedTuple):
             heads=self.heads,
             kv_heads=self.heads,
             head_dim=head_dim,
+            q_out=taken(buffers, "query", heads),
             label=f"{label}.write",
         )
         attended = ops.paged_attention(
@@ -113,25 +126,49 @@ class DecoderLayer(NamedTuple):
             heads=self.heads,
             kv_heads=self.heads,
             head_dim=head_dim,
-            block_tokens=1,
+            block_tokens=block_tokens,
             contexts=step.contexts,
             max_query_len=step.most_rows,
+            out=taken(buffers, "attended", heads),
             label=f"{label}.scores",
         )
-        return self.output.forward(view_as(attended, x.shape), f"{label}.output", residual=x)
+        out = taken(buffers, "text", x.shape)
+        attended = view_as(attended, x.shape)
+        return self.output.forward(attended, f"{label}.output", residual=x, out=out)
 
-    def cross_queries(self, x: Array, label: str) -> Array:
+    def cross_queries(self, x: Array, label: str, buffers: Buffers | None = None) -> Array:
         """The queries of the cross-attention, as heads."""
-        normed = self.cross_norm.forward(x, f"{label}.cross.norm")
-        return heads_of(self.cross_query.forward(normed, f"{label}.cross.query"), self.heads)
+        out = taken(buffers, "norm", x.shape)
+        normed = self.cross_norm.forward(x, f"{label}.cross.norm", out=out)
+        out = taken(buffers, "cross.query", x.shape)
+        queries = self.cross_query.forward(normed, f"{label}.cross.query", out=out)
+        return heads_of(queries, self.heads)
 
-    def attend_to_audio(self, x: Array, keys: Array, values: Array, label: str) -> Array:
-        """The sum of `x` and the attention over the encoder's states."""
-        queries = self.cross_queries(x, label)
-        attended = ops.attention(queries, keys, values, False, label=f"{label}.cross.scores")
-        return self.cross_output.forward(
-            view_as(attended, x.shape), f"{label}.cross.output", residual=x
+    def attend_to_audio(
+        self,
+        x: Array,
+        keys: Array,
+        values: Array,
+        label: str,
+        buffers: Buffers | None = None,
+        recordings: int = 1,
+    ) -> Array:
+        """The sum of `x` and the attention of the rows of each recording over its encoder's states."""
+        queries, keys, values = (
+            view_as(array, (recordings, array.shape[0] // recordings, *array.shape[1:]))
+            for array in (self.cross_queries(x, label, buffers), keys, values)
         )
+        attended = ops.attention(
+            queries,
+            keys,
+            values,
+            False,
+            out=taken(buffers, "cross.attended", queries.shape),
+            label=f"{label}.cross.scores",
+        )
+        out = taken(buffers, "audio", x.shape)
+        attended = view_as(attended, x.shape)
+        return self.cross_output.forward(attended, f"{label}.cross.output", residual=x, out=out)
 
 
 class Decoder:
@@ -152,6 +189,8 @@ class Decoder:
             self._layer(loader, f"decoder.blocks.{index}", dimensions.text_heads)
             for index in range(dimensions.text_layers)
         )
+        self.positions: Final = loader.vector("decoder.positional_embedding")
+        self.dtype: Final = loader.dtype
         self._norm = loader.norm("decoder.ln")
         self._logits = loader.matrix("decoder.token_embedding.weight")
 
@@ -179,21 +218,20 @@ class Decoder:
         slots = self.context * (1 + sequences)
         return TextCache(self.device, len(self.layers), slots, self.heads, self.head_dim)
 
-    def encoded(self, states: Array) -> Encoded:
+    def encoded(
+        self, states: Array, recordings: int = 1, buffers: Buffers | None = None
+    ) -> Encoded:
         """Keys and values of the encoder's states, once for all tokens."""
-        keys, values = (
-            tuple(
-                heads_of(
-                    getattr(layer, f"cross_{part}").forward(
-                        states, f"decoder.{index}.cross.{part}"
-                    ),
-                    self.heads,
-                )
-                for index, layer in enumerate(self.layers)
-            )
-            for part in ("key", "value")
-        )
-        return Encoded(keys, values)
+
+        def projected(index: int, linear: Linear, part: str) -> Array:
+            name = f"decoder.{index}.cross.{part}"
+            rows = linear.forward(states, name, out=taken(buffers, name, states.shape))
+            return heads_of(rows, self.heads)
+
+        layers = list(enumerate(self.layers))
+        keys = tuple(projected(index, layer.cross_key, "key") for index, layer in layers)
+        values = tuple(projected(index, layer.cross_value, "value") for index, layer in layers)
+        return Encoded(keys, values, recordings)
 
     def forward(
         self,
@@ -230,7 +268,7 @@ class Decoder:
         )
         ids = np.fromiter((token for row in tokens for token in row), np.int64)
         x = self._stored(self._embedding[ids].astype(np.float32) + self._positions[positions])
-        step = _Step(
+        step = Step(
             positions=self._stored(positions),
             slots=self._stored(new),
             tables=self._stored(padded),
@@ -244,9 +282,42 @@ class Decoder:
             x = layer.attend_to_text(x, step, cache.keys[index], cache.values[index], label)
             if cross_queries is not None:
                 cross_queries.append(layer.cross_queries(x, label))
-            x = layer.attend_to_audio(x, encoded.keys[index], encoded.values[index], label)
+            keys, values = encoded.keys[index], encoded.values[index]
+            x = layer.attend_to_audio(x, keys, values, label, None, encoded.recordings)
             x = layer.mlp.forward(x, label)
         return x, grown
+
+    def forward_step(
+        self,
+        ids: Array,
+        step: Step,
+        keys: Sequence[Array],
+        values: Sequence[Array],
+        encoded: Encoded,
+        buffers: Buffers,
+    ) -> Array:
+        """Logits of one new token of each sequence, of which each has a recording, with all results in buffers."""
+        shape = (ids.size, self.heads * self.head_dim)
+        embedded = buffers.take("embedded", shape)
+        ops.embedding(ids, self.embedding, embedded, label="decoder.embedding")
+        places = buffers.take("places", shape)
+        ops.gather_rows(self.positions, step.positions, places, label="decoder.positions")
+        x = buffers.take("mlp", shape)
+        ops.add_residual(embedded, places, out=x, label="decoder.embedded")
+        for index, layer in enumerate(self.layers):
+            label = f"decoder.{index}"
+            x = layer.attend_to_text(x, step, keys[index], values[index], label, buffers)
+            of_audio = (encoded.keys[index], encoded.values[index])
+            x = layer.attend_to_audio(x, *of_audio, label, buffers, encoded.recordings)
+            x = layer.mlp.forward(x, label, buffers)
+        normed = self._norm.forward(x, "decoder.norm", out=buffers.take("norm", shape))
+        logits = buffers.take("logits", (ids.size, self._logits.shape[0]), dtypes.float32)
+        return ops.linear(normed, self._logits, out=logits, label="decoder.logits")
+
+    @property
+    def embedding(self) -> ops.Weights:
+        """The table of tokens, which also gives the logits."""
+        return self._logits
 
     def logits(self, hidden: Array, rows: Sequence[int] | None = None) -> Floats:
         """Logits of rows, all if none are named."""
