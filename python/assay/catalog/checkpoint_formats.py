@@ -53,7 +53,7 @@ NATIVE = (
 )  # fmt: skip
 """Checkpoints whose own format decides, whatever a benchmark calls it."""
 
-EXPERTS_ONLY = ("mxfp4", "int4_wo")
+EXPERTS_ONLY = ("mxfp4", "w4a8_mxfp4_mxfp8", "int4_wo")
 """Formats of experts only: gpt-oss and Kimi keep attention and shared parts in 16 bits."""
 
 
@@ -96,7 +96,7 @@ def stated(words: Iterable[str]) -> str | None:
 
 
 _WORDS = (
-    ("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("fp4", "nvfp4"),
+    ("w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8"), ("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("fp4", "nvfp4"),
     ("int4", "int4_wo"), ("w4a16", "int4_wo"), ("awq", "int4_wo"), ("gptq", "int4_wo"),
     ("w4a8", "w4a8_mxfp4_mxfp8"), ("fp8_block", "fp8_block"),
     ("fp8", "fp8"), ("int8", "fp8"), ("w8a8", "fp8"), ("smoothquant", "fp8"), ("w8", "fp8"),

@@ -94,11 +94,19 @@ def given(
     return find(engine, client, release).values
 
 
-def sort_time(engine: str, release: Sequence[int]) -> float:
-    """Seconds a logit that a release takes to order it for top-p sampling; 0 where it does not."""
+def sampler(engine: str, release: Sequence[int], *methods: str) -> dict[str, float]:
+    """Constants of the ways in which a release samples tokens: `top-p`, `penalties`.
+
+    Releases whose samplers run on the device without copies and sorts have none.
+    """
     entry = _data()["samplers"].get(engine)
-    sorts = entry is not None and release and tuple(release) < tuple(entry["before"])
-    return float(entry["value"]) if sorts else 0.0
+    if entry is None or not release or tuple(release) >= tuple(entry["before"]):
+        return {}
+    return {
+        name: float(constant["value"])
+        for method in methods
+        for name, constant in entry.get(method, {}).items()
+    }
 
 
 def kernels(engine: str) -> dict[str, Any]:

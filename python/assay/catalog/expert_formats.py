@@ -48,6 +48,25 @@ WIDTHS: Mapping[str, Width] = {
 """Formats by their names in the tables."""
 
 
+@dataclass(frozen=True)
+class PaddedExperts:
+    """Kernels that multiply as many rows for every expert, with tokens or without."""
+
+    before: tuple[int, ...]
+    """The first release without them, as far as is known."""
+    rows: float
+    source: str
+
+
+PADDED: Mapping[tuple[str, str], PaddedExperts] = {
+    ("vllm", "fp8_block"): PaddedExperts(
+        (0, 13), 128.0,
+        "aiconfigurator-core 0.12.0, vLLM 0.12 on H200: Qwen3-235B takes as long with 4 requests as with 20",
+    ),
+}  # fmt: skip
+"""By engine and format."""
+
+
 def width(name: str) -> Width:
     """Bytes and bits of a format."""
     if name not in WIDTHS:
@@ -79,6 +98,11 @@ def find(
     entry = earlier[-1] if earlier else entries[0]
     share = float(entry["tile_rate"]) / multiple
     scope = "kernels.experts"
+    padded: dict[str, float] = {}
+    rule = PADDED.get((engine, name))
+    if rule is not None and release and tuple(release) < rule.before:
+        padded = {f"{scope}.untouched_share": 1.0, f"{scope}.tile_rows": rule.rows}
+        notes = (*notes, f"experts in {name}: each padded to {rule.rows:g} rows, {rule.source}")
     return FoundFormat(
         {
             f"{scope}.launch_time": float(entry["launch_time"]),
@@ -89,6 +113,7 @@ def find(
             # The rate and the time without work are those of the format already.
             f"{scope}.eight_bit_share": 1.0,
             f"{scope}.eight_bit_time": 0.0,
+            **padded,
         },
         notes,
     )  # fmt: skip

@@ -6,8 +6,10 @@ Records of one configuration are one case with several observed figures. A recor
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.errors import InputError
@@ -38,13 +40,35 @@ _BATCH: Final = re.compile(r"max_num_seqs (\d{1,9}), mean batch (\d{1,9}(?:\.\d{
 _UTILIZATION: Final = re.compile(r"gpu-memory-utilization (\d\.\d{1,4})")
 _CHECKPOINT: Final = re.compile(r" (?:FP8|INT4)$")
 
-PROMPTS: Final = {"lm-arena-chat": 800.0, "gpqa": 250.0}
-"""Input tokens of requests of data sets whose publication leaves them out: an assumption. Chats repeat
-all turns before (ml-energy/benchmark, llm/datasets.py); 800 is how ITL grows with the batch on two
-accelerators."""
 
-_SORTED: Final = ("lm-arena-chat", "gpqa")
-"""Data sets whose requests are sampled by top-p, ml-energy/benchmark, llm/benchmark.py."""
+@dataclass(frozen=True)
+class DataSet:
+    """Requests whose publication leaves out what they are: from its code, or assumed."""
+
+    prompt: float
+    """Input tokens: an assumption. Chats repeat all turns before (ml-energy/benchmark, llm/datasets.py)."""
+    requests: int
+    repeats: float
+    """A run has so many requests, and so often that it has this many times the running ones (its sweeps.yaml)."""
+
+
+DATA_SETS: Final = {"lm-arena-chat": DataSet(600.0, 1024, 1.4), "gpqa": DataSet(250.0, 198, 1.15)}
+"""Data sets of ml-energy/benchmark, whose requests have top-p 0.95 and a repetition penalty of 1.1
+(llm/benchmark.py)."""
+
+
+def share_of_output(running: int, data: DataSet) -> float:
+    """Mean output so far of running requests over the mean output, within the window that is measured.
+
+    The window begins as all requests run and ends as fewer are left than may run. Lengths are exponential: the mean
+    age of a process that begins at zero approaches its mean exponentially.
+
+    >>> round(share_of_output(8, DATA_SETS["lm-arena-chat"]), 2)
+    0.99
+    """
+    requests = data.requests * max(math.ceil(data.repeats * running / data.requests), 1)
+    window = max(requests - running - 1, 1) / running
+    return 1 - (1 - math.exp(-window)) / window
 
 
 def is_records(data: object) -> bool:
@@ -139,17 +163,25 @@ def _inputs(record: Mapping[str, Any]) -> dict[str, Any]:
         inputs |= {"batch_limit": int(match.group(1)), "concurrency": float(match.group(2))}
     elif isinstance(batch, int | float):
         inputs["concurrency"] = batch
-    if config.get("task") in _SORTED:
-        inputs["sampling"] = "top-p"
-    if inputs["isl"] is None and config.get("task") in PROMPTS:
-        inputs["isl"] = PROMPTS[config["task"]]
-        inputs["assumed_prompt"] = config["task"]
+    data = DATA_SETS.get(str(config.get("task")))
+    if data is not None:
+        inputs["sampling"] = ("top-p", "penalties")
+        if match:
+            running = int(match.group(1))
+            inputs |= {
+                "running": float(match.group(2)),
+                "output_share": share_of_output(running, data),
+            }
+        if inputs["isl"] is None:
+            inputs |= {"isl": data.prompt, "assumed_prompt": config["task"]}
     return inputs
 
 
 def _precision(record: Mapping[str, Any]) -> str:
     """The number format; where it is only "as published", the one that the model's name says."""
     stated = str(record.get("precision") or "")
+    if stated == "mxfp4" and record["gpu"] in _MXFP8 and _is_ml_energy(record):
+        return "w4a8_mxfp4_mxfp8"
     if stated == "as published":
         return (
             "fp8"
@@ -158,6 +190,13 @@ def _precision(record: Mapping[str, Any]) -> str:
         )
     return stated
 
+
+def _is_ml_energy(record: Mapping[str, Any]) -> bool:
+    return str(record["source_family"]).startswith("ML.ENERGY")
+
+
+_MXFP8: Final = ("B200",)
+"""GPUs on which ml-energy/benchmark sets VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8."""
 
 _NATIVE: Final = {"gpt-oss-20b": "mxfp4", "gpt-oss-120b": "mxfp4"}
 """Formats of checkpoints whose publication says only "as published"."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.catalog import engines
+from assay.catalog import engines, expert_formats
 from assay.errors import InputError
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.fitting.serving import point_cases
@@ -210,8 +210,19 @@ def test_a_release_decides_features_and_kernels() -> None:
     # vLLM 0.11 sorts all logits for top-p, in copies that 0.24 does without.
     logit, before, now = "serving.logit_bytes", (0, 11, 1), (0, 24)
     assert engines.given("vllm", release=before)[logit] > 3 * engines.given("vllm")[logit]
-    assert engines.sort_time("vllm", before) > 0
-    assert engines.sort_time("vllm", now) == engines.sort_time("sglang", before) == 0
+    assert set(engines.sampler("vllm", before, "top-p")) == {"serving.sort_time"}
+    assert engines.sampler("vllm", now, "top-p") == engines.sampler("sglang", before, "top-p") == {}
+    # Penalties of repetition copy all output tokens of all requests in every iteration.
+    assert "serving.history_time" in engines.sampler("vllm", before, "top-p", "penalties")
+    # Block-scaled experts of vLLM 0.12 are padded; Qwen3-235B takes as long with 4 requests as with 20.
+    old, new = (
+        expert_formats.find("h200_sxm", "h200_sxm", "vllm", "fp8_block", 2.0, release)
+        for release in ((0, 12), (0, 24))
+    )
+    assert old is not None
+    assert new is not None
+    assert old.values["kernels.experts.untouched_share"] == 1
+    assert "kernels.experts.untouched_share" not in new.values
 
 
 @pytest.mark.parametrize(

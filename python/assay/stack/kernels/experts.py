@@ -44,6 +44,13 @@ eight_bit_time = fitted.constant(
     scope, "eight_bit_time, t_8 [s as us]: time of casting to 8 bits and of scales", (0, None)
 )
 tile_rows = fitted.constant(scope, "tile_rows, b_m: rows of a tile of one expert", (1, None))
+untouched_share = scope.declare(
+    "untouched_share, f_u: share of experts without a token whose weights are read all the same, by kernels that pad "
+    "every expert's tokens to one length. Unless given, 0",
+    bounds=(0, 1),
+    equals=number("0"),
+    reference=fitted.FITTED,
+)
 spread = fitted.spread(scope)
 eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
 
@@ -76,6 +83,8 @@ class Experts:
     floor: Variable
     time: Variable
     clock_bound: Expression
+    padded: Expression
+    """FLOPs with those of rows that hold no token, of kernels that pad every expert's tokens."""
 
 
 def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False) -> Experts:
@@ -93,20 +102,22 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
         reference=_SWITCH,
         library=library,
     )
-    weights = touched * shape.columns * shape.depth * shape.weight_element
+    read = touched + untouched_share * (shape.experts - touched)
+    weights = read * shape.columns * shape.depth * shape.weight_element
     activations = rows * (shape.columns + shape.depth) * shape.activation_element
     size = into.declare(
-        f"{prefix}size, S [byte as MB]: bytes of the touched weights and the activations of {what}",
+        f"{prefix}size, S [byte as MB]: bytes of the weights that are read and the activations of {what}",
         equals=weights + activations,
         reference=_SWITCH,
         library=library,
     )
-    # Nearly every active expert has a partial last tile, on average half full.
-    padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
+    # Nearly every active expert has a partial last tile, on average half full; padded ones have a whole tile more.
+    padded = maximum(rows + read * tile_rows * (1 + untouched_share) / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
     least = roofline.declare(into, prefix, read=weights, flops=flops, multiple=multiple, what=what, library=library)
     rate = sustained_share * multiple * device.peak_flops * device.clock_of(library)
-    tile_time = number("2 FLOP") * padded * shape.columns * shape.depth / rate
+    issued = number("2 FLOP") * padded * shape.columns * shape.depth
+    tile_time = issued / rate
     scaling_time = into.declare(
         f"{prefix}scaling_time, t_s [s as us]: time that the block scales of 8-bit operands add to the tiles of {what}",
         equals=where(shape.bits > 8, number("0 s"), tile_time * (1 / eight_bit_share - 1)),
@@ -121,7 +132,7 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
     )
     read_time = approximate(
         into,
-        f"{prefix}read_time, t_r [s as us]: time to read the touched weights of {what}",
+        f"{prefix}read_time, t_r [s as us]: time to read the weights of {what}",
         transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
         valid=shape.tokens <= MOST_TOKENS,
         reference=fitted.FITTED,
@@ -139,7 +150,8 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
         library=library,
     )
     clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
-    return Experts(touched, flops, size, least, time, clock_bound)
+    padding = untouched_share * maximum(issued - flops, number("0 FLOP"))
+    return Experts(touched, flops, size, least, time, clock_bound, flops + padding)
 
 
 def _free(heading: str) -> Variable:

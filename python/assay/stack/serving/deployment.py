@@ -73,6 +73,21 @@ kv_bytes = _choice("kv_bytes, B_k [byte]: bytes of a stored key or value element
 
 prompt = _choice("prompt, s_p [token]: input tokens per request")
 output = _choice("output, s_o [token]: output tokens per request")
+_RENEWAL = cited("Cox 1962, Renewal Theory", "sec. 5.2, mean age: half the mean and its squared variation")
+output_share = scope.declare(
+    "output_share, kappa_o: mean output so far of the running requests, over the mean output. Unless given, 1/2: "
+    "outputs of one length; of variation v and in steady state it is (1 + v^2) / 2",
+    bounds=(0, None),
+    equals=number("0.5"),
+    reference=_RENEWAL,
+)
+prompt_variation = scope.declare(
+    "prompt_variation, v_p: squared coefficient of variation of the prompts' lengths. Unless given, 0: prompts of one "
+    "length; 1: exponential lengths",
+    bounds=(0, 1),
+    equals=number("0"),
+    reference=_RENEWAL,
+)
 concurrency = _choice("concurrency, c [request]: concurrent requests, including waiting ones")
 batch_limit = _choice("batch_limit, B_max [request]: most running requests (max_num_seqs)", _ORCA, "count")
 prompt_budget = _choice(

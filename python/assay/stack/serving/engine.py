@@ -74,6 +74,14 @@ sort_time = scope.declare(
     equals=number("0 s"),
     reference=cited("vLLM source code, v1/sample/ops/topk_topp_sampler.py", "apply_top_k_top_p: a sort of all logits"),
 )
+# Penalties of tokens that were said before need all of them: engines copy their lists to the device in every iteration.
+history_time = scope.declare(
+    "history_time, tau_o [s as ns]: host time per iteration and token that a running request has put out, to copy it "
+    "for penalties of repetition. Unless given, 0: tokens are sampled without",
+    bounds=(0, None),
+    equals=number("0 s"),
+    reference=cited("vLLM source code, v1/sample/ops/penalties.py", "output tokens as a padded tensor, every step"),
+)
 layer_kernels = _fitted("layer_kernels, n_k: small kernels of a layer")
 expert_kernels = _fitted("expert_kernels, n_x: further small kernels of a layer with experts")
 reduction_wait = _fitted("reduction_wait, t_w [s as us]: synchronization time of GPUs before an all-reduce")

@@ -65,7 +65,8 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
         activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
     )
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
-    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
+    padding = kernel.padded - kernel.flops
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound, padding)
 
 
 def small(step: Step) -> Work:

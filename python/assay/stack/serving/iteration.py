@@ -14,7 +14,7 @@ from assay.stack.architecture import parameters, shapes
 from assay.stack.collectives import node, templates
 from assay.stack.kernels import device
 from assay.stack.serving import attention, deployment as d, engine, exchange, feed_forward
-from assay.stack.serving.deployment import scope
+from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 
 _MEGATRON = cited(works.MEGATRON, "sec. 3")
@@ -68,7 +68,10 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
     # Every attention replica has a scheduler of its own, for its requests.
     host = step.declare(
         f"host_time, t_h [s as ms]: time of {what} without kernels",
-        engine.host_time + engine.host_sequence_time * step.own_decoding * d.micro_batches + _one_by_one(step),
+        engine.host_time
+        + engine.host_sequence_time * step.own_decoding * d.micro_batches
+        + _one_by_one(step)
+        + _waiting_for_history(step, sum(times[1:], times[0])),
         SUM,
     )
     sends: Expression = (d.pipeline - 1) * interconnect.link_latency
@@ -116,6 +119,14 @@ def _one_by_one(step: Step) -> Expression:
     kernels = kernels + parameters.expert_layers * engine.expert_kernels
     sending = engine.synchronous * engine.stream_time * step.own_decoding
     return (engine.eager * engine.kernel_gap * kernels + sending) * d.micro_batches
+
+
+def _waiting_for_history(step: Step, computing: Expression) -> Expression:
+    """Time in which the kernels wait for copies of all output tokens, which the host makes while they run."""
+    if step.load.optional or step.load.decoding is None:
+        return NO_TIME
+    tokens = step.own_decoding * d.micro_batches * d.output_share * d.output / ONE_TOKEN
+    return maximum(engine.history_time * tokens - computing, NO_TIME)
 
 
 def _logits(step: Step) -> Work:

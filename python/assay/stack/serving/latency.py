@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, maximum, minimum, number, where
+from assay.model import POSITIVE, by_definition, cited, log, maximum, minimum, number, where
 from assay.stack import interconnect, works
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d, engine, loads, memory
@@ -19,7 +19,12 @@ _DISTSERVE = cited(works.DIST_SERVE, "sec. 1 and 2.1")
 _SPLITWISE = cited(works.SPLITWISE, "sec. 4.3")
 _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 _POISSON = cited("Kingman 1993, Poisson Processes", "sec. 1.4, the normal approximation")
+_CORNISH_FISHER = cited(
+    "Cornish and Fisher 1938, Moments and Cumulants in the Specification of Distributions", "quantiles by cumulants"
+)
 _Z99 = 2.326
+_TAIL = 0.01
+_LOG_2 = 0.6931
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on
@@ -36,25 +41,31 @@ step_time = scope.declare(
 # With every place taken, iterations have as many more prompts as decoding requests.
 _full_share = loads.prompt_share * loads.most_decoding / loads.decoding
 full_iteration_time = _step_error * (loads.decode.time + _full_share * stretch)
-# A request's interval between tokens is an iteration: without prefill in most servers, with it in those whose
-# prompts fill more than half of the iterations.
+# A request's interval between tokens is an iteration. Prompts that start in one are about Poisson: with fewer than
+# log 2 of them most iterations have none; with more, the median has about log 2 fewer than the mean.
+_starting = (1 - d.static) * (1 - d.separate) * loads.prompt_rate * loads.others_share * ONE_TOKEN / d.prompt
+_prompt_stretch = stretch / loads.prompts
+_most_prompts = loads.budget * ONE_TOKEN / d.prompt
 median_interval = scope.declare(
     "median_interval, ITL_50 [s as ms]: median time between two tokens of a request (ITL)",
-    equals=_step_error
-    * where(
-        (1 - d.static) * (1 - d.separate) * _prompts_of_others > 0.5, loads.decode.time + stretch, loads.decode.time
-    ),
-    reference=_CHUNKED,
+    equals=_step_error * (loads.decode.time + _prompt_stretch * minimum(maximum(_starting - _LOG_2, 0), _most_prompts)),
+    reference=_POISSON,
     target=True,
 )
-# Prompts that start in an iteration are about Poisson: their 99th percentile by the normal approximation.
-_starting = (1 - d.static) * (1 - d.separate) * loads.prompt_rate * loads.others_share * ONE_TOKEN / d.prompt
-_most_starting = minimum(_starting + _Z99 * _starting**0.5, loads.budget * ONE_TOKEN / d.prompt)
+# Their prefill is a compound Poisson sum: the expansion of Cornish and Fisher gives its 99th percentile, in prompts of
+# one length and of exponential lengths. Where few start, it is that of the longest of them; below one in a hundred, none.
+_SKEW_99 = (_Z99**2 - 1) / 6
+_equal_prompts = _starting + _Z99 * _starting**0.5 + _SKEW_99
+_varied_prompts = minimum(
+    _starting + _Z99 * (2 * _starting) ** 0.5 + 3 * _SKEW_99, log(maximum(_starting, _TAIL) / _TAIL) + 1.5 * _starting
+)
+_tail_prompts = where(
+    _starting > _TAIL, (1 - d.prompt_variation) * _equal_prompts + d.prompt_variation * _varied_prompts, number("0")
+)
 tail_interval = scope.declare(
-    "tail_interval, ITL_99 [s as ms]: time between two tokens of a request that one in a hundred exceeds, prompts of "
-    "one length",
-    equals=_step_error * (loads.decode.time + stretch * _most_starting / loads.prompts),
-    reference=_POISSON,
+    "tail_interval, ITL_99 [s as ms]: time between two tokens of a request that one in a hundred exceeds",
+    equals=_step_error * (loads.decode.time + _prompt_stretch * minimum(_tail_prompts, _most_prompts)),
+    reference=_CORNISH_FISHER,
     target=True,
 )
 time_per_output_token = scope.declare(

@@ -71,7 +71,7 @@ prompt_share = scope.declare(
 )
 context = scope.declare(
     "context, s_c [token]: average context length of a decoding request",
-    equals=d.prompt + d.output / 2,
+    equals=d.prompt + d.output_share * d.output,
     reference=_ORCA,
 )
 

@@ -124,10 +124,8 @@ def deployment_of(case: Case) -> Deployment:
     for setting in ("batch_limit", "memory_share"):
         if inputs.get(setting):
             values[f"serving.{setting}"] = float(inputs[setting])
-    if inputs.get("sampling") == "top-p":
-        values["serving.sort_time"] = engines.sort_time(engine, release)
-    if inputs.get("assumed_prompt"):
-        notes.append(f"prompts of {inputs['assumed_prompt']} are not stated: {prompt:g} tokens")
+    values |= engines.sampler(engine, release, *inputs.get("sampling", ()))
+    values |= _lengths(inputs, prompt, notes)
     if inputs.get("num_prompts"):
         values["serving.run_requests"] = float(parse_count(inputs["num_prompts"]))
     values["serving.concurrency"], more = _concurrency(case, mode)
@@ -136,6 +134,23 @@ def deployment_of(case: Case) -> Deployment:
         case, entry.name, engine, client, name, values, _figures(case), notes, release
     )
     return _disaggregated(deployment) if mode.startswith("disagg") else deployment
+
+
+def _lengths(inputs: Mapping[str, Any], prompt: float, notes: list[str]) -> dict[str, float]:
+    """What is known of the running requests: how many they are, and how their lengths vary."""
+    values = {}
+    if inputs.get("assumed_prompt"):
+        notes.append(f"prompts of {inputs['assumed_prompt']} are not stated: {prompt:g} tokens")
+    if inputs.get("output_share") is not None:
+        notes.append("the spread of lengths is not stated: exponential")
+        values = {
+            "serving.output_share": float(inputs["output_share"]),
+            "serving.prompt_variation": 1.0,
+        }
+    if inputs.get("running"):
+        notes.append(f"{inputs['running']:g} running requests as measured, not from the KV cache")
+        values["serving.batch"] = float(inputs["running"])
+    return values
 
 
 def _text(inputs: Mapping[str, Any], *names: str) -> str:

@@ -107,10 +107,9 @@ def _fitted(deployment: Deployment, fold: Fold) -> dict[str, float]:
 
 
 def _sampler(deployment: Deployment, fold: Fold) -> dict[str, float]:
-    """The time to order logits without the source that decided it, where tokens are sampled so."""
-    value = fold.constants.get("samplers", {}).get(deployment.engine)
-    is_sorted = value is not None and "serving.sort_time" in deployment.values
-    return {"serving.sort_time": float(value)} if is_sorted else {}
+    """Constants of the sampler without the source that decided them, where it is the one used."""
+    own = fold.constants.get("samplers", {}).get(deployment.engine, {})
+    return {name: float(value) for name, value in own.items() if name in deployment.values}
 
 
 def _fold(case: Case) -> Fold | None:
