@@ -1,6 +1,7 @@
-"""Writes the scores of sources left out into README.md, and the spreads behind their intervals.
+"""Writes the scores of sources left out and the leaderboard into README.md, and the spreads behind their intervals.
 
-The spreads go into docs/design/model-error.md, from the calibration files.
+The spreads go into docs/design/model-error.md, from the calibration files. The ranks and shares that a test holds
+Assay to go into tests/data/leaderboard.json.
 
 python scripts/generate_score_table.py          # write it
 python scripts/generate_score_table.py --check  # exit with 1 if it is out of date
@@ -12,9 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from assay import json_records
 from assay.catalog import constants, engines
 from assay.errors import InputError
 from assay.validate.groups import GroupScore, score_groups
+from assay.validate.leaderboard import OWN, TOOLS, Board, Entry, leaderboard
 from assay.validate.run import rows_of, validate
 from generated_pages import write_or_check
 
@@ -23,6 +26,8 @@ PAGE = ROOT / "README.md"
 SPREADS_PAGE = ROOT / "docs" / "design" / "model-error.md"
 COMMAND = "python scripts/generate_score_table.py"
 START = f"<!-- generated: {COMMAND} -->"
+BOARD_START = "<!-- leaderboard: the same script -->"
+RECORD = ROOT / "tests" / "data" / "leaderboard.json"
 END = "<!-- end -->"
 HEADER = (
     "| figures | count | sources | in-sample median | source left out | bar | in 90 % interval |",
@@ -69,6 +74,10 @@ TERMS = {
     "serving.model_error.narrow": "serving of weights of less than 8 bits",
     "serving.model_error.unstated": "serving with inputs left open: to the power of log(1 + their number)",
     "serving.model_error.transfer": "serving on accelerators that no fit has seen",
+    "serving.model_error.interval": "median ITL, beside a step's",
+    "serving.model_error.tail": "99th percentile of ITL, beside a step's",
+    "serving.model_error.power": "power of the boards under load",
+    "serving.model_error.memory": "memory of weights and activations",
 }
 """What each term that does not depend on the client belongs to."""
 
@@ -100,25 +109,57 @@ def spreads() -> str:
     return "\n".join(lines)
 
 
-def filled(page: str, text: str) -> str:
+def filled(page: str, text: str, comment: str = START) -> str:
     """A page with a text between its two comments."""
-    before, start, rest = page.partition(START)
+    before, start, rest = page.partition(comment)
     _, end, after = rest.partition(END)
     if not start or not end:
-        raise InputError(f"expected the comments {START} and {END}")
-    return f"{before}{START}\n{text}\n{END}{after}"
+        raise InputError(f"expected the comments {comment} and {END}")
+    return f"{before}{comment}\n{text}\n{END}{after}"
 
 
-def with_table(page: str, groups: Sequence[GroupScore]) -> str:
-    """A page with the table of scores."""
-    return filled(page, table(groups))
+def board_table(boards: Sequence[Board]) -> str:
+    """The leaderboard as Markdown: the median error of each tool, and how many figures it answers."""
+    names = (OWN, *TOOLS)
+    lines = [f"| figures | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for board in boards:
+        entries = {entry.tool: entry for entry in board.entries}
+        cells = [_cell(entries.get(name), board.figures) for name in names]
+        lines.append(f"| {board.group} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(entry: Entry | None, figures: int) -> str:
+    if entry is None or entry.median is None:
+        return "-"
+    return f"{entry.median:.1%} of {entry.answered}/{figures}"
+
+
+def record(boards: Sequence[Board]) -> str:
+    """Rank and share of answered figures by group, as the test reads them."""
+    recorded = {
+        board.group: {
+            "rank": board.rank,
+            "answered": board.entries[0].answered,
+            "of": board.figures,
+        }
+        for board in boards
+    }
+    return json_records.dumps(recorded, 1) + "\n"
+
+
+def with_tables(page: str, groups: Sequence[GroupScore], boards: Sequence[Board]) -> str:
+    """A page with the table of scores and the leaderboard."""
+    return filled(filled(page, table(groups)), board_table(boards), BOARD_START)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write or check the table."""
-    groups = score_groups(rows_of(validate()))
+    rows = rows_of(validate())
+    boards = leaderboard(rows)
     pages = {
-        PAGE: with_table(PAGE.read_text(encoding="utf-8"), groups),
+        PAGE: with_tables(PAGE.read_text(encoding="utf-8"), score_groups(rows), boards),
+        RECORD: record(boards),
         SPREADS_PAGE: filled(SPREADS_PAGE.read_text(encoding="utf-8"), spreads()),
     }
     return write_or_check(pages, COMMAND, arguments)

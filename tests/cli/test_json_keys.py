@@ -875,6 +875,13 @@ ANSWERS.append(
                     ),
                 }
             ),
+            "leaderboard": Each({
+                "group": TEXT, "figures": COUNT, "rank": COUNT, "coverage": NUMBER,
+                "entries": Each({
+                    "tool": TEXT, "answered": COUNT, "median": MAYBE_NUMBER,
+                    "interval_score": MAYBE_NUMBER, "own_median": MAYBE_NUMBER,
+                }),
+            }),
         },
     )
 )  # fmt: skip

@@ -24,6 +24,7 @@ from assay.cli.output import (
 
 if TYPE_CHECKING:
     from assay.validate.groups import GroupScore
+    from assay.validate.leaderboard import Board
     from assay.validate.score import Errors, Row, Score
     from assay.validate.single_changes import SingleChange
     from assay.validate.worst import Miss, TermChange
@@ -106,6 +107,9 @@ def validate_command(
     worst: Annotated[
         int | None, option("--worst N", "Explain the N figures that are missed by most.", min=1)
     ] = None,
+    leaderboard: Annotated[
+        bool, option("--leaderboard", "Print other tools and rules on the same figures.")
+    ] = False,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -117,7 +121,8 @@ def validate_command(
     rules are printed for comparison. Where a suite has more cases than --limit, those with the
     largest errors are printed. Then comes one line for each group of figures, with its bar.
     --worst lists the largest misses instead: their terms, what was assumed, and which single
-    term or input would have to be how much larger or smaller.
+    term or input would have to be how much larger or smaller. --leaderboard prints, group by
+    group, how many figures other tools and rules answer and how well, beside Assay on the same.
     """
     from assay.validate.questions import score_cases
 
@@ -130,6 +135,9 @@ def validate_command(
         if worst is not None:
             yield from worst_lines(answer.worst, canvas)
             return
+        if leaderboard:
+            yield from board_lines(answer.leaderboard, canvas)
+            return
         if not summary:
             for score in scores:
                 if score.is_suite:
@@ -139,7 +147,8 @@ def validate_command(
             yield ""
             yield from group_lines(groups, canvas)
 
-    is_cut = worst is None and not summary and any(_cut(score, cases_at_most) for score in scores)
+    is_short = summary or leaderboard or worst is not None
+    is_cut = not is_short and any(_cut(score, cases_at_most) for score in scores)
     left_out = f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
     return report_of(with_cut(answer, left_out), text, as_json)
 
@@ -251,6 +260,32 @@ def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line
     yield "in-sample: median error on figures of the fits; left out: of constants without the source"
     yield "by source: mean over the sources of their medians; band: 95 % of draws at a coverage of 90 %"
     yield "verdict: met, or what misses: the median its bar, intervals too narrow or too wide the band"
+
+
+def board_lines(boards: "Sequence[Board]", canvas: Canvas) -> Iterator[Line]:
+    """One line a tool and group: what it answers, its error, and Assay's on the same figures."""
+    rows: list[tuple[Part, ...]] = [
+        (
+            (board.group, styles.NAME) if entry is board.entries[0] else "",
+            str(board.rank) if entry is board.entries[0] else "",
+            entry.tool,
+            f"{entry.answered}/{board.figures}",
+            _percent1(entry.median),
+            _percent1(entry.own_median),
+            "-" if entry.interval_score is None else f"{entry.interval_score:.2f}",
+        )
+        for board in boards
+        for entry in board.entries
+    ]
+    header = ("group", "rank", "tool", "answered", "median", "assay there", "interval score")
+    yield from table(header, rows, canvas, right=(1, 3, 4, 5, 6))
+    yield "median: of errors on the figures that a tool answers; assay there: Assay's on the same, sources left out"
+    yield "rank: one more than the tools with a smaller median where both answer"
+    yield "interval score: width of 90 % intervals and 20 times the distance of misses, of logarithms; less is better"
+
+
+def _percent1(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
 
 
 def _percent(share: float | None) -> str:

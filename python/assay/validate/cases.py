@@ -17,8 +17,8 @@ KINDS = {
 }  # fmt: skip
 """Kinds of cases: the name for `--suite`, and the `kind` in the files."""
 
-PUBLISHED = ("published.json", "published_2.json")
-"""Files of cases in `catalog/cases`; the second is later, and from other sources."""
+PUBLISHED = ("published.json", "published_2.json", "figures.json")
+"""Files of cases in `catalog/cases`, later ones from other sources; the third has a figure a record."""
 
 _TIERS = ("A", "B", "C")
 

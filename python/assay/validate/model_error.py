@@ -41,6 +41,15 @@ def spreads_without_source(
     return spreads
 
 
+def spreads_of(inputs: Inputs) -> dict[str, float]:
+    """The spreads of the model errors that inputs have."""
+    return {
+        name: float(distribution.parameters[1])
+        for name, distribution in inputs.distributions.items()
+        if PART in name
+    }
+
+
 def with_spreads(inputs: Inputs, spreads: Mapping[str, float]) -> Inputs:
     """Inputs with these model errors in place of their own."""
     kept = {

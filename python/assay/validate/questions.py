@@ -10,6 +10,7 @@ from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.validate.cases import published_cases, read_cases
 from assay.validate.groups import GroupScore, score_groups
+from assay.validate.leaderboard import Board, leaderboard
 from assay.validate.run import ALL, rows_of, validate
 from assay.validate.score import Score
 from assay.validate.worst import Miss, worst as largest_misses
@@ -17,11 +18,12 @@ from assay.validate.worst import Miss, worst as largest_misses
 
 @dataclass(frozen=True)
 class ValidateAnswer(Answer):
-    """Scores of suites and of groups of figures, and the largest misses that were asked for."""
+    """Scores of suites and of groups of figures, the largest misses that were asked for, and other tools."""
 
     groups: Sequence[GroupScore]
     scores: Sequence[Score]
     worst: Sequence[Miss]
+    leaderboard: Sequence[Board]
 
 
 def score_cases(
@@ -44,4 +46,5 @@ def score_cases(
     if worst is not None:
         progress(f"explaining the {worst} largest misses")
         misses = largest_misses(rows_of(scores), read_cases(cases or published_cases()), worst)
-    return ValidateAnswer(score_groups(rows_of(scores)), scores, misses)
+    rows = rows_of(scores)
+    return ValidateAnswer(score_groups(rows), scores, misses, leaderboard(rows))

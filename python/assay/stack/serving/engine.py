@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import Variable, by_definition, cited, exp, fitted, log, number, where
+from assay.model import POSITIVE, Variable, by_definition, cited, exp, fitted, log, number, where
 from assay.stack import works
 from assay.stack.architecture import shapes
 from assay.stack.serving.deployment import expert_bytes, scope, weight_bytes
@@ -23,6 +23,21 @@ prompt_error = _fitted("model_error.prompt, e_p: model error: measured over pred
 first_token_error = _fitted(
     "model_error.first_token, e_1: model error: measured over predicted TTFT, of how requests arrive and wait"
 )
+
+
+def _error_of(name: str, symbol: str, what: str) -> Variable:
+    return scope.declare(
+        f"model_error.{name}, {symbol}: model error: measured over predicted {what}. Unless given, 1",
+        bounds=POSITIVE,
+        equals=number("1"),
+        reference=_FITTED,
+    )
+
+
+power_error = _error_of("power", "e_g", "power of the boards")
+interval_error = _error_of("interval", "e_50", "median of ITL, beside that of a step")
+tail_error = _error_of("tail", "e_99", "99th percentile of ITL, beside that of a step")
+memory_error = _error_of("memory", "e_m", "memory of weights and of activations")
 transfer_error = _fitted("model_error.transfer, e_t: further model error on accelerators that no fit has seen")
 experts_error = _fitted("model_error.experts, e_x: further model error of models with experts")
 narrow_error = _fitted("model_error.narrow, e_n: further model error of weights of less than 8 bits")

@@ -125,7 +125,8 @@ def _waiting_for_history(step: Step, computing: Expression) -> Expression:
     """Time in which the kernels wait for copies of all output tokens, which the host makes while they run."""
     if step.load.optional or step.load.decoding is None:
         return NO_TIME
-    tokens = step.own_decoding * d.micro_batches * d.output_share * d.output / ONE_TOKEN
+    said = maximum((step.load.context - step.load.prompt) / ONE_TOKEN, 0)
+    tokens = step.own_decoding * d.micro_batches * said
     return maximum(engine.history_time * tokens - computing, NO_TIME)
 
 

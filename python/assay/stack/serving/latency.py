@@ -48,12 +48,14 @@ _prompt_stretch = stretch / loads.prompts
 _most_prompts = loads.budget * ONE_TOKEN / d.prompt
 median_interval = scope.declare(
     "median_interval, ITL_50 [s as ms]: median time between two tokens of a request (ITL)",
-    equals=_step_error * (loads.decode.time + _prompt_stretch * minimum(maximum(_starting - _LOG_2, 0), _most_prompts)),
+    equals=_step_error
+    * engine.interval_error
+    * (loads.decode.time + _prompt_stretch * minimum(maximum(_starting - _LOG_2, 0), _most_prompts)),
     reference=_POISSON,
     target=True,
 )
 # Their prefill is a compound Poisson sum: the expansion of Cornish and Fisher gives its 99th percentile, in prompts of
-# one length and of exponential lengths. Where few start, it is that of the longest of them; below one in a hundred, none.
+# one length and of exponential lengths. Where few start, it is that of the longest; below one in a hundred, none.
 _SKEW_99 = (_Z99**2 - 1) / 6
 _equal_prompts = _starting + _Z99 * _starting**0.5 + _SKEW_99
 _varied_prompts = minimum(
@@ -64,7 +66,9 @@ _tail_prompts = where(
 )
 tail_interval = scope.declare(
     "tail_interval, ITL_99 [s as ms]: time between two tokens of a request that one in a hundred exceeds",
-    equals=_step_error * (loads.decode.time + _prompt_stretch * minimum(_tail_prompts, _most_prompts)),
+    equals=_step_error
+    * engine.tail_error
+    * (loads.decode.time + _prompt_stretch * minimum(_tail_prompts, _most_prompts)),
     reference=_CORNISH_FISHER,
     target=True,
 )

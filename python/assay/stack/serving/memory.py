@@ -33,7 +33,8 @@ attention_parameters = scope.declare(
 _shared = where(d.exchanges, parameters.expert_layers * shapes.shared_experts * parameters.expert_parameters, 0)
 weight_memory = scope.declare(
     "weight_memory, M_w [byte/GPU as GB/GPU]: weights on one GPU",
-    equals=(
+    equals=engine.memory_error
+    * (
         expert_parameters * d.expert_bytes
         + parameters.embedding_parameters * maximum(d.weight_bytes, _WIDE)
         + (parameters.parameters - expert_parameters - parameters.embedding_parameters) * d.weight_bytes
@@ -59,7 +60,7 @@ logit_activations = scope.declare(
 )
 activation_memory = scope.declare(
     "activation_memory, M_a [byte/GPU as GB/GPU]: peak of the activations that the engine profiles",
-    equals=maximum(layer_activations, logit_activations),
+    equals=engine.memory_error * maximum(layer_activations, logit_activations),
     reference=_PROFILE,
 )
 cache_memory = scope.declare(

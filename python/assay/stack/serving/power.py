@@ -8,7 +8,7 @@ from assay.model import Expression, by_definition, cited, minimum, number, where
 from assay.stack import works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
-from assay.stack.serving import deployment as d, latency, loads
+from assay.stack.serving import deployment as d, engine, latency, loads
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.iteration import Iteration
 
@@ -68,7 +68,9 @@ duty = scope.declare(
 )
 board_power = scope.declare(
     "board_power, P_g [W]: power of the boards of all GPUs while requests are served, without host and cooling",
-    equals=latency.gpus * (gpu_power.power_waiting + duty * (gpu_power.power_busy - gpu_power.power_waiting)),
+    equals=engine.power_error
+    * latency.gpus
+    * (gpu_power.power_waiting + duty * (gpu_power.power_busy - gpu_power.power_waiting)),
     reference=_UTILIZATION,
     target=True,
 )

@@ -143,6 +143,7 @@ def _lengths(inputs: Mapping[str, Any], prompt: float, notes: list[str]) -> dict
         notes.append(f"prompts of {inputs['assumed_prompt']} are not stated: {prompt:g} tokens")
     if inputs.get("output_share") is not None:
         notes.append("the spread of lengths is not stated: exponential")
+        notes.append("requests of the run are not stated: by the rule of its benchmark")
         values = {
             "serving.output_share": float(inputs["output_share"]),
             "serving.prompt_variation": 1.0,

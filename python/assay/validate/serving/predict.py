@@ -13,11 +13,17 @@ from assay.model.inputs import Inputs
 from assay.planner.sources import OWN_KERNELS
 from assay.scenario.includes import ENGINE_VARIANTS, include_engine
 from assay.stack import registry
-from assay.validate import groups, intervals as sampled
+from assay.validate import groups, intervals as sampled, rivals
 from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case
-from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
+from assay.validate.load_error import spreads_without_model
+from assay.validate.model_error import (
+    spreads_of,
+    spreads_without_source,
+    with_constants,
+    with_spreads,
+)
 from assay.validate.points import GroupedPoints, Variants
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
@@ -282,10 +288,18 @@ def inputs_left_out(deployment: Deployment, prompts: bool = False) -> Inputs:
 
 
 def spreads_left_out(deployment: Deployment) -> dict[str, float] | None:
-    """Spreads of the model error without the source of a deployment."""
-    return spreads_without_source(
+    """Spreads of the model error without the source of a deployment.
+
+    Figures of loaded servers have spreads of their own, without the deployment's model.
+    """
+    spreads = spreads_without_source(
         deployment.case, "serving", calibration_of(deployment.system), deployment.client
     )
+    if _family(deployment) is _LATENCIES:
+        return spreads
+    if spreads is None:
+        spreads = spreads_of(inputs_at(deployment))
+    return spreads | spreads_without_model(deployment.model)
 
 
 def calibration_of(system: str) -> str:
@@ -365,8 +379,16 @@ def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float
 def _baselines(
     figure: ObservedFigure, outputs: dict[str, float], deployment: Deployment
 ) -> dict[str, float]:
-    """The roofline at data-sheet rates, and a constant MFU; none for power and memory."""
-    if figure.variable in LOAD_FIGURES and figure.variable != "median_interval":
+    """What others predict: a roofline at data-sheet rates, a constant MFU, and the tools that were run."""
+    rival = rivals.predictions().get(deployment.case.id, {}).get(figure.variable)
+    return {**_rules(figure, outputs, deployment), **({rivals.NAME: rival} if rival else {})}
+
+
+def _rules(
+    figure: ObservedFigure, outputs: dict[str, float], deployment: Deployment
+) -> dict[str, float]:
+    """The roofline and a constant MFU; of power and energy a board at its limit, none of memory."""
+    if figure.variable.endswith("_memory") or figure.variable == "tail_interval":
         return {}
     values, gpus = deployment.values, outputs["instance_gpus"]
     multiple = (
@@ -385,10 +407,15 @@ def _baselines(
         step = max((weights + kv_bytes) / stream, flops * tokens / peak) / loss
         return step, max(weights / stream, flops * prompt / (share * peak)) / loss
 
+    drawn = gpus * hardware(deployment.system, deployment.engine)["gpu.power.limit"]
     baselines = {}
     for name, share, loss in (("roofline", 1.0, 1.0), ("constant_mfu", 0.4, 0.6)):
         step, first = steps(share, loss)
-        if figure.variable in PROMPT_FIGURES:
+        if figure.variable == "board_power":
+            baselines["roofline"] = drawn
+        elif figure.variable == "board_energy":
+            baselines[name] = drawn * step / batch
+        elif figure.variable in PROMPT_FIGURES:
             baselines[name] = first
         elif figure.variable in ("step_time", "median_interval"):
             baselines[name] = step
