@@ -10,6 +10,7 @@ import { Detail } from "./detail";
 import { Distribution } from "./distribution";
 import { percent, short } from "./format";
 import { Groups } from "./groups";
+import { Leaderboard } from "./leaderboard";
 import { meta } from "./meta";
 import { type Filter, keyOf, pointsOf, rowsOf, summarize } from "./points";
 import { joined, Progress } from "./progress";
@@ -91,6 +92,7 @@ function Ready(props: { readonly validation: Validation; readonly cases: readonl
   return (
     <div className="stack">
       <Groups groups={props.validation.groups} />
+      <Leaderboard boards={props.validation.leaderboard ?? []} />
       <Toolbar label="Filter" className="validate-filters">
         <Select
           label="Predicted by"

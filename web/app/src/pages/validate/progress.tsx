@@ -70,5 +70,6 @@ export function joined(parts: readonly Part[]): Validation {
   return {
     groups: found.flatMap(({ groups }) => groups),
     scores: found.flatMap(({ scores }) => scores),
+    leaderboard: found.flatMap(({ leaderboard }) => leaderboard ?? []),
   };
 }

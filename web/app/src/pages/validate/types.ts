@@ -2,6 +2,22 @@
 export interface Validation {
   readonly groups: readonly Group[];
   readonly scores: readonly Score[];
+  readonly leaderboard?: readonly Board[];
+}
+
+/** One tool in a group of figures; `own_median` is Assay's on the figures that the tool answers. */
+export interface BoardEntry {
+  readonly tool: string;
+  readonly answered: number;
+  readonly median: number | null;
+  readonly interval_score: number | null;
+  readonly own_median: number | null;
+}
+
+export interface Board {
+  readonly group: string;
+  readonly figures: number;
+  readonly entries: readonly BoardEntry[];
 }
 
 export interface Errors {
