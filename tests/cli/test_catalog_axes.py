@@ -106,7 +106,10 @@ def test_checks_apply_to_catalog_axes_too(cli: Any) -> None:
     pinned = ("--set", "cluster.gpus=9 GPU")
     replaced = cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned)
     assert replaced.code == 0
-    assert "cluster.gpus is given as 9 GPU, but cluster.gpus gives 1024 GPU" in replaced.err
+    assert (
+        "cluster.gpus is given as 9 GPU, but cluster.nodes * cluster.node.gpus gives 1024 GPU"
+        in replaced.err
+    )
     nodes = ("--set", "cluster.nodes=2 node", "--set", "cluster.node.gpus=8 GPU/node")
     refused = cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned, *nodes)
     assert refused.code == 2

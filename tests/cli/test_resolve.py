@@ -165,8 +165,8 @@ def test_conflicts_are_shown_and_refused_unless_allowed(cli: Any, toy: Any) -> N
     refused = cli("resolve", *pinned)
     assert (refused.code, refused.out) == (2, "toy.share = 0.7\n")
     assert refused.err == (
-        "note: toy.share is given as 0.7, but toy.share gives 0.5\n"
-        "error: contradictory input: toy.share is given as 0.7, but toy.share gives 0.5\n"
+        "note: toy.share is given as 0.7, but toy.load / toy.limit gives 0.5\n"
+        "error: contradictory input: toy.share is given as 0.7, but toy.load / toy.limit gives 0.5\n"
         "hint: drop the value of toy.share or one of its inputs, or pass "
         "--allow-conflicts\n"
     )

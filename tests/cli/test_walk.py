@@ -15,7 +15,7 @@ from .conftest import Cli
 def test_a_walk_from_quarks_to_the_cost_of_a_token() -> None:
     answer = walk("quark", "econ.cost.per_token")
     names = [step.variable.name for step in answer.steps]
-    assert names[0] == "nuclear.quarks.up"
+    assert names[0] == "nuclear.quarks.down"
     assert names[-1] == "econ.cost.per_token"
     assert answer.layers == ["nuclear", "lithography", "fab", "manufacturing", "econ"]
     for before, step in zip(answer.steps, answer.steps[1:], strict=False):
@@ -67,7 +67,7 @@ def test_the_printed_command_gives_the_same_number(cli: Cli) -> None:
 def test_text_lists_steps_and_command(cli: Cli) -> None:
     outcome = cli("walk", "quark", "lithography.power")
     assert outcome.code == 0
-    assert "nuclear.quarks.up to lithography.power" in outcome.out
+    assert "nuclear.quarks.down to lithography.power" in outcome.out
     assert "assay resolve lithography.power" in outcome.out
     assert "no --preset given" in outcome.err
 

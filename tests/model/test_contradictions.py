@@ -12,7 +12,7 @@ from assay.model.auditing.debt import root_debt
 from assay.model.optimizing.sweep import sweep
 from assay.scenario import Preset
 
-CONFLICT = "s.energy is given as 7 J, but s.energy gives 6 J"
+CONFLICT = "s.energy is given as 7 J, but s.power * s.time gives 6 J"
 
 
 @pytest.fixture(scope="module")

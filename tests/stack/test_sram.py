@@ -42,7 +42,7 @@ def test_density_of_cells_by_their_pitches(
     assert value("geometry.density", given) / 1e12 == pytest.approx(published, rel=0.01)
 
 
-@pytest.mark.parametrize(("entry", "published"), [("n5", 137.6), ("n7", 91.2)])
+@pytest.mark.parametrize(("entry", "published"), [("n5", 171.3), ("n7", 91.2)])
 def test_pitches_of_the_catalog_reach_the_die(entry: str, published: float) -> None:
     question = read_question(
         TRAINING, None, {"manufacturing.process.density": "geometry.density_of_cells"}, (f"processes/{entry}",)

@@ -126,6 +126,14 @@ def diff_command(
         list[str] | None,
         option('--assign-first NAME="VALUE UNIT"', "A value for A. May be repeated."),
     ] = None,
+    variant_second: Annotated[
+        list[str] | None,
+        option("--variant VARIABLE=RELATION", "A relation for B. May be repeated."),
+    ] = None,
+    variant_first: Annotated[
+        list[str] | None,
+        option("--variant-first VARIABLE=RELATION", "A relation for A. May be repeated."),
+    ] = None,
     limit: Annotated[
         int, option("--limit N", "Contributions to print at most; 0 for all.")
     ] = MAX_LISTED,
@@ -148,6 +156,8 @@ def diff_command(
             assign_before=assign_first,
             with_after=with_second,
             assign_after=assign_second,
+            variant_before=variant_first,
+            variant_after=variant_second,
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

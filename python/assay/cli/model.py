@@ -163,11 +163,24 @@ def cone_command(
     ] = "up",
     depth: Annotated[int | None, option("--depth N", "Most relations to follow.")] = None,
     brief: Annotated[bool, option("--brief", "JSON with names, layers and inputs only.")] = False,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    includes: options.With = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
-    """List the inputs or the dependents of a variable."""
-    answer = cone(target, direction, depth, brief=brief)
+    """List the inputs or the dependents of a variable.
+
+    All that some choice of relations makes an input counts; with a scenario only what it uses.
+    """
+    answer = cone(
+        target,
+        direction,
+        depth,
+        brief=brief,
+        **options.given(preset, assign, variant, includes, None, None, None),
+    )
     variables, relations = answer.variables, answer.relations
     rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, variables=variables, relations=relations)

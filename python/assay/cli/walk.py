@@ -24,8 +24,9 @@ def walk_command(
     """Walk from one variable to another, relation by relation.
 
     `step` is the elasticity of each step, the per cent by which a variable follows one per cent of
-    the one before it; `carried` is their product so far. Where a stated quantity is in the way, the walk
-    chooses the relation that computes it. Without --preset, an H100 training run is walked through.
+    the one before it; `carried` is their product so far. Of several ways it is the one that carries most.
+    Where a stated quantity is in the way, the walk chooses the relation that computes it. Without
+    --preset, an H100 training run is walked through.
     """
     answer = walk(
         start, target, **options.given(preset, assign, variant, includes, None, None, None)
@@ -40,7 +41,7 @@ def _lines(answer: WalkAnswer, canvas: Canvas) -> Iterator[Line]:
         " to ",
         (steps[-1].variable.name, styles.NAME),
         f": {count(len(steps) - 1, 'step')}, {count(len(answer.layers), 'layer')}, elasticity "
-        f"{_number(steps[-1].carried)}",
+        f"{_number(steps[-1].carried)} of this way, {_number(answer.total)} of all ways",
     )
     yield ""
     columns = ("variable", "value", "step", "carried")

@@ -81,7 +81,8 @@ def follow(
         f"{name}: the scenario states it for {old.path}, so it is left out"
         for name in sorted(stale_own)
     ]
-    return Followed((*left, *added, *companions), tuple(notes), stale_own)
+    # What is named itself holds over what an accelerator brings.
+    return Followed((*left, *companions, *added), tuple(notes), stale_own)
 
 
 def misfits(includes: Sequence[Include]) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.catalog import engines, entries
 from assay.catalog.entries import CatalogEntry
@@ -17,6 +17,10 @@ from assay.model.uncertainty.correlation import Correlations
 
 if TYPE_CHECKING:
     from assay.catalog.models import CatalogModel
+
+
+PACKS: Final = "packs"
+"""The group of entries that bring other entries."""
 
 
 @dataclass(frozen=True)
@@ -97,32 +101,38 @@ def known_groups() -> list[str]:
 
 
 def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
-    """Merge includes in order; notes name the values on which two of them disagree."""
+    """Merge includes in order: of two that state or compute a variable the later holds.
+
+    Notes say once for each variable on which they differ which holds.
+    """
     values: dict[str, SourcedValue] = {}
     variants: dict[str, str] = {}
     origin: dict[str, str] = {}
     notes: list[str] = []
-    disagreements = []
+    differences: dict[str, _Difference] = {}
     parts = list(includes)
     for part in parts:
         notes += part.notes
-        variants |= part.variants
+        for name, relation in part.variants.items():
+            if name in values and origin[name] != part.path:
+                # An entry that chooses how a quantity is computed replaces what others state for it.
+                replaced = f"the {values.pop(name).text} of {origin[name]}"
+                differences[name] = _Difference(name, part, relation, replaced, is_computed=True)
+            elif name in variants and variants[name] != relation:
+                replaced = f"by {variants[name]}, as {origin[name]} does"
+                differences[name] = _Difference(name, part, relation, replaced, is_computed=True)
+            variants[name] = relation
+            origin[name] = part.path
         for name, value in part.values.items():
-            if name in values and not _is_equal(values[name], value):
-                disagreements.append(
-                    f"{name}: {origin[name]} says {values[name].text}, "
-                    f"{part.path} says {value.text}, which holds"
+            if name in variants and origin[name] != part.path:
+                replaced = f"computed by {variants.pop(name)}, as {origin[name]} chooses"
+                differences[name] = _Difference(name, part, value.text, replaced)
+            elif name in values and not _is_equal(values[name], value):
+                differences[name] = _Difference(
+                    name, part, value.text, values[name].text, said_by=origin[name]
                 )
             values[name] = value
             origin[name] = part.path
-    for part in parts:
-        # An entry that chooses how a quantity is computed replaces what others state for it.
-        for name in part.variants:
-            if name in values and origin[name] != part.path:
-                notes.append(
-                    f"{name}: computed by {part.variants[name]}, as {part.path} chooses, instead of the "
-                    f"{values.pop(name).text} of {origin[name]}"
-                )
     correlations = {
         pair: value
         for part in parts
@@ -130,7 +140,66 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
         # A correlation holds between the values that it was stated for.
         if all(origin.get(name) == part.path for name in pair)
     }
-    return MergedIncludes(values, variants, (*notes, *disagreements), correlations)
+    return MergedIncludes(
+        values, variants, (*notes, *_notes_on(differences.values())), correlations
+    )
+
+
+class _Difference(NamedTuple):
+    """A variable that an include states or computes otherwise than one before it.
+
+    `said_by` is that one, where both state a value.
+    """
+
+    name: str
+    part: Include
+    holds: str
+    replaced: str
+    is_computed: bool = False
+    said_by: str = ""
+
+    @property
+    def text(self) -> str:
+        """The note on it."""
+        if self.said_by:
+            return (
+                f"{self.name}: {self.said_by} says {self.replaced}, {self.part.path} says "
+                f"{self.holds}, which holds"
+            )
+        if self.is_computed:
+            return (
+                f"{self.name}: computed by {self.holds}, as {self.part.path} chooses, instead of "
+                f"{self.replaced}"
+            )
+        return f"{self.name}: {self.holds} of {self.part.path}, instead of {self.replaced}"
+
+
+def _notes_on(differences: Iterable[_Difference]) -> list[str]:
+    """A note for each difference; those of or from a pack, which differs from many, are one."""
+    notes = []
+    joined: dict[str, list[str]] = {}
+    for difference in differences:
+        path, before = difference.part.path, difference.said_by
+        if difference.part.group == PACKS:
+            beginning = f"{path} computes or states itself what other entries state"
+            joined.setdefault(beginning, []).append(difference.name)
+        elif before.startswith(f"{PACKS}/"):
+            beginning = f"{path} replaces values of {before}"
+            joined.setdefault(beginning, []).append(f"{difference.name} ({difference.holds})")
+        else:
+            notes.append(difference.text)
+    together = [f"{beginning}: {', '.join(names)}" for beginning, names in joined.items()]
+    return [*together, *notes]
+
+
+def packs_first(includes: Sequence[Include]) -> list[Include]:
+    """Includes in an order in which what is named itself comes after what a pack brings.
+
+    An entry that a pack brings anyway adds nothing.
+    """
+    brought = {path for part in includes for path in part.facts.get("includes", ())}
+    named = [part for part in includes if part.path not in brought]
+    return sorted(named, key=lambda part: part.group != PACKS)
 
 
 def _include_entry(entry: CatalogEntry, path: str, registry: Declarations) -> Include:

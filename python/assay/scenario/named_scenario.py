@@ -28,7 +28,7 @@ from assay.scenario.companions import (
 )
 from assay.scenario.document import ScenarioDocument, read_document
 from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given
-from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
+from assay.scenario.includes import Include, MergedIncludes, include, merge_includes, packs_first
 from assay.scenario.refusals import refuse_impossible
 from assay.scenario.report import ScenarioReport, TargetReport
 from assay.scenario.stored_formats import stored_formats
@@ -113,8 +113,9 @@ class Preset:
 
         Another accelerator brings its price, node and network; see `companions`.
         """
+        added_parts = packs_first(includes)
         followed = follow(
-            self.included, includes, self.own, lambda path: include(path, self.registry)
+            self.included, added_parts, self.own, lambda path: include(path, self.registry)
         )
         included = followed.includes
         before, after = {id(part) for part in self.included}, {id(part) for part in included}
@@ -127,8 +128,11 @@ class Preset:
         }
         replaced_parts = [part for part in self.included if id(part) not in after]
         gone = {name for part in replaced_parts for name in part.values}
-        dropped = {name for part in replaced_parts for name in part.variants}
-        variants = {name: text for name, text in self.variants.items() if name not in dropped}
+        # Variants of includes hold as these are merged again, those of the scenario itself unless one replaces them.
+        dropped = {name for part in (*self.included, *replaced_parts) for name in part.variants}
+        variants = {
+            name: text for name, text in self.variants.items() if name not in dropped | replaced
+        }
         merged = _merge(included)
         formats = stored_formats(included, added, {**merged.values, **own}, self.registry)
         own |= formats.values

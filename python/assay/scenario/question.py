@@ -72,6 +72,11 @@ class Question:
         return read_inputs(self.registry, self.given, self.correlations, stated)
 
     @property
+    def stated(self) -> Collection[str] | None:
+        """Values given beside the scenario; None without one."""
+        return None if self.preset is None else self.inputs.stated
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the catalog entries that the scenario and the command line include."""
         return () if self.preset is None else self.preset.notes
@@ -205,18 +210,26 @@ def read_pairs(option: str, form: str, texts: Pairs) -> dict[str, str]:
 
 
 def problem_with(
-    resolution: Resolution, *, fail_on_violated: bool = False, allow_conflicts: bool = False
+    resolution: Resolution,
+    *,
+    fail_on_violated: bool = False,
+    allow_conflicts: bool = False,
+    stated: Collection[str] | None = None,
 ) -> AssayError | None:
-    """The most severe problem of a resolution, if any."""
+    """The most severe problem of a resolution, if any.
+
+    `stated` are values that were given beside a scenario; None without a scenario.
+    """
     if resolution.conflicts and not allow_conflicts:
-        return conflict_error(resolution.conflicts)
+        return conflict_error(resolution.conflicts, stated)
     if resolution.value is None:
         names = [gap.variable.name for gap in resolution.missing]
         many = "1 more input" if len(names) == 1 else f"{len(names)} more inputs"
+        beside = "use --preset" if stated is None else "add an entry that states it by --with"
         return MissingInputsError(
             f"{resolution.target} needs {many}",
             names,
-            'give each a value with --assign name="value unit", or use --preset',
+            f'give each a value with --assign name="value unit", or {beside}',
         )
     if fail_on_violated and resolution.violated:
         names = [verdict.name for verdict in resolution.violated]
@@ -224,14 +237,19 @@ def problem_with(
     return None
 
 
-def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
-    """The error for given values that contradict their own equations."""
+def conflict_error(
+    conflicts: Sequence[Conflict], stated: Collection[str] | None = None
+) -> InputError:
+    """The error for given values that contradict their own equations; see `problem_with`."""
     first = conflicts[0]
+    name = first.variable.name
     others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
-    return InputError(
-        f"contradictory input: {first.text}{others}",
-        f"drop the value of {first.variable.name} or one of its inputs, or pass --allow-conflicts",
-    )
+    hint = f"drop the value of {name} or one of its inputs, or pass --allow-conflicts"
+    if stated is not None and name not in stated:
+        # An entry gives the value, which whoever asks cannot drop.
+        computed = first.variable.format(first.computed)
+        hint = f'an entry of the scenario gives it: --set {name}="{computed}" replaces that'
+    return InputError(f"contradictory input: {first.text}{others}", hint)
 
 
 def contradiction(
@@ -246,4 +264,5 @@ def contradiction(
     fixed = {name: value for name, value in inputs.values.items() if name not in varied}
     point = replace(inputs, values=fixed)
     conflicts = find_conflicts(question.registry, point, question.variants, switch=switch)
-    return conflict_error(conflicts) if conflicts else None
+    stated = question.stated
+    return conflict_error(conflicts, stated) if conflicts else None

@@ -183,8 +183,18 @@ pitch_density = scope.declare(
     reference=_DENSITY,
     target=True,
 )
+packing = scope.declare(
+    "density.packing, k_d: density that is published for a process over that of these two cells; unless given, 1",
+    equals=1,
+    bounds=POSITIVE,
+    reference=_DENSITY,
+)
 scope.equation(
-    wafers.density_limit, pitch_density, name="density_of_cells", meaning="cells of these pitches", reference=_DENSITY
+    wafers.density_limit,
+    packing * pitch_density,
+    name="density_of_cells",
+    meaning="cells of these pitches, as densely packed as is published",
+    reference=_DENSITY,
 )
 scope.equation(
     transistor.width, channel_width, name="width_of_channel", meaning="fins by their width", reference=_CELLS

@@ -1,9 +1,9 @@
 """Walks: the chain of relations from one variable to another, and what each passes on.
 
-Relations that are alternatives to a stated quantity are part of the graph too, at a price: a walk takes them where the
-relations in use do not lead on. The elasticity of a step is the per cent by which a variable follows
-one per cent of the variable before it, by that relation alone; their product is what the walk carries. Other ways
-between the same ends may carry more.
+The elasticity of a step is the per cent by which a variable follows one per cent of the variable before it, by that
+relation alone; their product is what the walk carries. Of the ways along the relations in use it is the one that
+carries most; all ways together carry the elasticity of one end by the other. Where no relation in use leads on,
+alternatives to a stated quantity are part of the graph too, at a price.
 """
 
 from __future__ import annotations
@@ -69,6 +69,42 @@ def starts_of(registry: Declarations, word: str) -> list[str]:
     if not named:
         raise unknown_name("variable", word, names, "assay list prints the variables")
     return named
+
+
+def strongest_walk(
+    resolver: Resolver, starts: Iterable[str], target: str
+) -> tuple[str, list[Relation]] | None:
+    """The start and the relations in use by which most of a change reaches the target; None without."""
+    resolution = account(resolver, target, {})
+    values = {step.variable.name: step.value for step in resolution.trace}
+    ends = [name for name in starts if name in values and name != target]
+    if resolution.value is None or not ends:
+        return None
+    local = shares(resolver.registry, resolution).local
+    # By name: what arrives there of a change, and the step by which most of it does.
+    reached: dict[str, tuple[float, Relation | None, str]] = dict.fromkeys(ends, (1.0, None, ""))
+    for step in resolution.trace:
+        name, relation = step.variable.name, step.relation
+        if relation is None or name in ends:
+            continue
+        for needed in relation.inputs:
+            # A variable that is not reached yet depends on this one in turn, as this one may on itself.
+            if needed not in reached or needed == name:
+                continue
+            elasticity = local.get((name, needed))
+            if elasticity is None:
+                elasticity = _nudged(relation, needed, values)
+            carried = reached[needed][0] * abs(elasticity or 0.0)
+            if carried > reached.get(name, (0.0,))[0]:
+                reached[name] = (carried, relation, needed)
+    if target not in reached:
+        return None
+    way: list[Relation] = []
+    name = target
+    while (relation_to := reached[name][1]) is not None:
+        way.append(relation_to)
+        name = reached[name][2]
+    return name, way[::-1]
 
 
 def find_walk(
@@ -141,8 +177,10 @@ def choices_of(
     }
 
 
-def make_walk(resolver: Resolver, start: str, way: Sequence[Relation]) -> list[WalkStep]:
-    """The steps of a walk at the point of a resolver, whose variants follow it."""
+def make_walk(
+    resolver: Resolver, start: str, way: Sequence[Relation]
+) -> tuple[list[WalkStep], float | None]:
+    """The steps of a walk at the point of a resolver, whose variants follow it, and what all ways carry."""
     registry = resolver.registry
     target = way[-1].variable if way else start
     resolution = account(resolver, target, {})
@@ -154,7 +192,8 @@ def make_walk(resolver: Resolver, start: str, way: Sequence[Relation]) -> list[W
             "give each a value with --assign, or an entry that states it with --with",
         )
     values = {step.variable.name: step.value for step in resolution.trace}
-    local = shares(registry, resolution).local
+    parts = shares(registry, resolution)
+    local = parts.local
     steps = [WalkStep(registry.variable(start), values.get(start), None, None, 1.0)]
     for relation in way:
         before = steps[-1]
@@ -166,7 +205,9 @@ def make_walk(resolver: Resolver, start: str, way: Sequence[Relation]) -> list[W
         )
         variable = registry.variables[relation.variable]
         steps.append(WalkStep(variable, values.get(variable.name), relation, elasticity, carried))
-    return steps
+    # What passes a relation without a formula is not in the sum.
+    is_whole = not any(relation.variable in parts.opaque for relation in way)
+    return steps, parts.of_target.get(start) if is_whole else None
 
 
 def _nudged(relation: Relation, name: str, values: Mapping[str, float | None]) -> float | None:

@@ -169,7 +169,7 @@ def parse_given(
         check_dimension(name, lower.unit, expected)
         return interval90(lower.value, upper.value)
     quantity = read(text)
-    check_dimension(name, quantity.unit, expected)
+    check_dimension(name, quantity.unit, expected, text.strip())
     return quantity.value
 
 

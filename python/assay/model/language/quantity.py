@@ -67,14 +67,17 @@ def as_difference(quantity: Quantity) -> Quantity:
     return Quantity(unit.from_coherent(quantity.value) * float(unit.scale), unit.without_offset())
 
 
-def check_dimension(what: str, unit: Unit, expected: Unit) -> None:
-    """Refuse a unit of another kind than expected, naming both and the nearest mistake."""
+def check_dimension(what: str, unit: Unit, expected: Unit, number: str = "1") -> None:
+    """Refuse a unit of another kind than expected, naming both and the nearest mistake.
+
+    `number` is what stands before the unit, for the example of a hint.
+    """
     if unit.same_dimension(expected):
         return
     if unit.is_dimensionless and unit.is_coherent:
         raise UnitError(
             f"{what} has no unit: expected one of the dimension of {expected}",
-            f'write for example {what}="1 {expected}"',
+            f'write for example {what}="{number} {expected}"',
         )
     hint = None
     for counted in ("GPU", "node", "token", "request"):

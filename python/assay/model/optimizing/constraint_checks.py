@@ -17,6 +17,9 @@ from assay.model.resolving.resolution import ConditionVerdict
 from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.cones import Cones
 
+BOUNDS_OF = "bounds of "
+"""How the name of the bounds of a computed variable begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConstraintCheck:
@@ -103,7 +106,7 @@ def _bound_checks(cones: Cones, names: Collection[str], chosen: set[str]) -> lis
             continue
         checks.append(
             ConstraintCheck(
-                f"bounds of {name}",
+                f"{BOUNDS_OF}{name}",
                 variable.bounds,
                 "computed value within its bounds",
                 condition,

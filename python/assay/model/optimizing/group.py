@@ -11,7 +11,7 @@ import numpy as np
 from assay.array_types import Floats
 from assay.model.language.expression import Expression
 from assay.model.optimizing.choices import Choices
-from assay.model.optimizing.constraint_checks import ConstraintCheck
+from assay.model.optimizing.constraint_checks import BOUNDS_OF, ConstraintCheck
 from assay.model.optimizing.grid import EnumerationResult, Grid, Progress, enumerate_grid
 from assay.model.optimizing.optimum import BindingConstraint
 from assay.model.optimizing.refine import ACTIVE, Refiner, sample_shares
@@ -167,7 +167,9 @@ class Group:
             for row, check in enumerate(self.checks)
             if check.name in names
         ]  # fmt: skip
-        return binding + self._range_ends(best)
+        # A computed value at its bound, such as a part that is zero everywhere, keeps nothing from being better.
+        kept = [b for b in binding if b.price or b.gain or not b.name.startswith(BOUNDS_OF)]
+        return self._range_ends(best) + kept
 
     def _gain(self, best: Candidate, relaxed: float) -> float | None:
         """Improvement without one constraint; None where ranges are only sampled."""

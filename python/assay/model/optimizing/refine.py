@@ -28,6 +28,8 @@ _ZOOM_ROUNDS = 14
 _ZOOM_POINTS = 1024
 _PULL_BACK = np.concatenate([[0.0], 10.0 ** np.arange(-15.0, -2.0)])
 _DISTANCE = 1e-7
+_FLAT = 1e-12
+"""Slope up to which a margin is not moved by a choice."""
 _MOST_ITERATIONS = 200
 
 
@@ -126,6 +128,8 @@ class Refiner:
         slopes = self.margins.jacobian(point)[:, inside]
         if not inside or not np.isfinite(slopes[[0, *(1 + row for row in rows)]]).all():
             return {}
+        # A margin that no choice moves, such as that of a part that is zero everywhere, has no price.
+        rows = [row for row in rows if np.any(np.abs(slopes[1 + row]) > _FLAT)]
         gradients = slopes[[1 + row for row in rows]]
         coefficients, _, rank, _ = np.linalg.lstsq(gradients.T, slopes[0], rcond=None)
         if rank < len(rows):

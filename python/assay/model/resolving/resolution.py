@@ -109,6 +109,10 @@ class ConditionVerdict(NamedTuple):
         }
 
 
+_LONGEST_SIDE: Final = 60
+"""Characters of a formula that a message of one line may hold."""
+
+
 class Conflict(NamedTuple):
     """A given value that its own equation contradicts."""
 
@@ -128,9 +132,12 @@ class Conflict(NamedTuple):
                 f"{self.variable.name}: {shown(self.given)} as given replaces "
                 f"{shown(self.computed)}, which {self.relation.name} computes"
             )
+        side = self.relation.text.partition(" = ")[2]
+        # A relation that is named like its variable says nothing by its name.
+        is_plain = self.relation.name == self.variable.name and 0 < len(side) <= _LONGEST_SIDE
         return (
             f"{self.variable.name} is given as {shown(self.given)}, "
-            f"but {self.relation.name} gives {shown(self.computed)}"
+            f"but {side if is_plain else self.relation.name} gives {shown(self.computed)}"
         )
 
     def to_data(self) -> dict[str, Any]:

@@ -86,6 +86,8 @@ def diff(
     assign_before: Pairs = None,
     with_after: Sequence[str] | None = None,
     assign_after: Pairs = None,
+    variant_before: Pairs = None,
+    variant_after: Pairs = None,
 ) -> DiffAnswer | MissingAnswer:
     """Attribute the difference of two scenarios, or results of `assay resolve --json`, to inputs.
 
@@ -95,8 +97,8 @@ def diff(
     from assay.model.comparing.difference import Side, difference
 
     grouping = one_of("grouping", by, GROUPINGS)
-    first = _read_side(before, with_before, assign_before)
-    second = _read_side(after, with_after, assign_after)
+    first = _read_side(before, with_before, assign_before, variant_before)
+    second = _read_side(after, with_after, assign_after, variant_after)
     registry = first.question.registry
     chosen = target or _shared_target(first, second)
     start, end = (Side(s.question.inputs.values, s.question.variants) for s in (first, second))
@@ -136,9 +138,11 @@ class _ReadSide:
     targets: Sequence[str]
 
 
-def _read_side(text: str, includes: Sequence[str] | None, assign: Pairs) -> _ReadSide:
+def _read_side(
+    text: str, includes: Sequence[str] | None, assign: Pairs, variant: Pairs
+) -> _ReadSide:
     if not text.endswith(".json"):
-        question = read_question(preset=text, assign=assign, includes=includes)
+        question = read_question(preset=text, assign=assign, variant=variant, includes=includes)
         targets = [name for _, name in question.preset.targets] if question.preset else []
         return _ReadSide(question, targets)
     if includes:
@@ -146,7 +150,8 @@ def _read_side(text: str, includes: Sequence[str] | None, assign: Pairs) -> _Rea
     values, target = _read_result(Path(text))
     if isinstance(assign, Mapping):
         assign = [f"{name}={value}" for name, value in assign.items()]
-    return _ReadSide(read_question(assign=[*values, *(assign or ())]), [target])
+    given = [*values, *(assign or ())]
+    return _ReadSide(read_question(assign=given, variant=variant), [target])
 
 
 def _read_result(path: Path) -> tuple[list[str], str]:
@@ -171,8 +176,9 @@ def _shared_target(first: _ReadSide, second: _ReadSide) -> str:
 
 
 def _labels(first: Question, second: Question) -> dict[str, str]:
-    """The catalog entries that give a value on both sides, by variable."""
+    """The catalog entries that give a value or choose a relation on both sides, by variable."""
     origins = [_origins(question) for question in (first, second)]
+    entries = [_entries(question) for question in (first, second)]
     labels = {}
     for name in {*origins[0], *origins[1]}:
         before, after = origins[0].get(name), origins[1].get(name)
@@ -182,13 +188,26 @@ def _labels(first: Question, second: Question) -> dict[str, str]:
             labels[name] = path
         elif before.partition("/")[0] == after.partition("/")[0]:
             labels[name] = f"{before} -> {after.partition('/')[2] or after}"
+        elif after not in entries[0]:
+            labels[name] = after
+        elif before not in entries[1]:
+            labels[name] = before
     return labels
 
 
+def _entries(question: Question) -> set[str]:
+    """The catalog entries of a scenario."""
+    return set() if question.preset is None else {part.path for part in question.preset.included}
+
+
 def _origins(question: Question) -> dict[str, str]:
-    """The catalog entry behind each value that no one states directly."""
+    """The catalog entry behind each value and relation that no one states directly."""
     if question.preset is None:
         return {}
-    paths = {name: part.path for part in question.preset.included for name in part.values}
+    paths = {
+        name: part.path
+        for part in question.preset.included
+        for name in (*part.values, *part.variants)
+    }
     stated = {n for n, source in question.sources.items() if source == ON_COMMAND_LINE}
     return {n: path for n, path in paths.items() if n not in question.preset.own | stated}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
 from assay import stack
 from assay.answers import Answer
-from assay.errors import one_of, unknown_name
+from assay.errors import AssayError, one_of, unknown_name
 from assay.model.declarations import SimultaneousBlock
 from assay.model.graphs.subgraph import Direction, Subgraph
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 from assay.model.registry import Registry
 from assay.scenario import built_in
+from assay.scenario.question import Given, read_question
 from assay.scenario.questions.describing import (
     brief_relation_data,
     brief_variable_data,
@@ -208,10 +210,41 @@ class ConeAnswer(Answer):
 
 
 def cone(
-    target: str, direction: str = "up", depth: int | None = None, *, brief: bool = False
+    target: str,
+    direction: str = "up",
+    depth: int | None = None,
+    *,
+    brief: bool = False,
+    **given: Unpack[Given],
 ) -> ConeAnswer:
-    """The inputs of a variable (`up`), its dependents (`down`), or both."""
-    part = stack.registry().graph.subgraph(
-        target, one_of("direction", direction, DIRECTIONS), depth
+    """The inputs of a variable (`up`), its dependents (`down`), or both.
+
+    With a scenario, of several relations of a variable only the one in use is followed.
+    """
+    registry = stack.registry()
+    part = registry.graph.subgraph(target, one_of("direction", direction, DIRECTIONS), depth)
+    if not any(given.values()):
+        return ConeAnswer(target, direction, depth, part, brief)
+    from assay.model.resolving.resolve import make_resolver
+
+    question = read_question(**given)
+    resolver = make_resolver(registry, question.inputs, question.variants)
+    for name in part.variables:
+        # What has no value here depends on nothing here.
+        with suppress(AssayError):
+            resolver.value(name)
+    inside = resolver.cone(target) if direction != "down" else {target}
+    if direction != "up":
+        inside |= {name for name in part.variables if target in resolver.cone(name)}
+    used = {relation.name for name, relation in resolver.chosen.items() if name in inside}
+    kept = replace(
+        part,
+        variables={n: v for n, v in part.variables.items() if n in inside},
+        constants={n: c for n, c in part.constants.items() if n in inside},
+        relations={
+            name: relation
+            for name, relation in part.relations.items()
+            if name in used or (not relation.variable and inside.issuperset(relation.inputs))
+        },
     )
-    return ConeAnswer(target, direction, depth, part, brief)
+    return ConeAnswer(target, direction, depth, kept, brief, notes=list(question.notes))

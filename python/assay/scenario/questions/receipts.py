@@ -45,8 +45,9 @@ def receipt(
     resolver = make_resolver(question.registry, question.inputs, question.variants, switch=switch)
     lines = make_receipt(resolver, target, sources=question.sources, intervals=intervals)
     problem = problem_with(
-        lines.resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
+        lines.resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts,
+        stated=question.stated,
+    )  # fmt: skip
     given_notes = question.notes_on_given([target], switch=switch)
     notes = [*given_notes, *remarks(lines.resolution), *question.notes, *lines.notes]
     return ReceiptAnswer(lines, problem=problem, notes=notes)

@@ -48,8 +48,9 @@ def resolve(
     question = read_question(**given)
     resolution = question.resolve(target, switch=switch, intervals=intervals)
     problem = problem_with(
-        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
+        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts,
+        stated=question.stated,
+    )  # fmt: skip
     given_notes = question.notes_on_given([target], switch=switch)
     notes = [*given_notes, *remarks(resolution), *question.notes]
     return ResolveAnswer(resolution, problem=problem, notes=notes)
@@ -111,8 +112,9 @@ def explain(
         if (other := target_value(resolver, name, sampled_intervals)) is not None
     ]
     problem = problem_with(
-        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
+        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts,
+        stated=question.stated,
+    )  # fmt: skip
     notes = [*question.notes_on_given([target], switch=switch), *question.notes]
     return ExplainAnswer(question, provenance, others, problem=problem, notes=notes)
 

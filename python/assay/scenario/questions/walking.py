@@ -25,6 +25,8 @@ class WalkAnswer(Answer):
     """The steps of a walk, and the variants that it chose beside the scenario's."""
 
     steps: Sequence[WalkStep]
+    total: float | None
+    """The elasticity of the end by the start along all ways together; None where it has no slope."""
     chosen: dict[str, str]
     command: str
 
@@ -41,6 +43,7 @@ class WalkAnswer(Answer):
             "from": self.steps[0].variable.name,
             "to": self.steps[-1].variable.name,
             "elasticity": self.steps[-1].carried,
+            "total_elasticity": self.total,
             "layers": self.layers,
             "variants": self.chosen,
             "steps": [step.to_data() for step in self.steps],
@@ -56,10 +59,11 @@ MOST_TRIES: Final = 24
 def walk(start: str, target: str, **given: Unpack[Given]) -> WalkAnswer:
     """The chain of relations from a variable, or a word in its name, to another, step by step.
 
-    Of the walks whose inputs the scenario states, it is the one that takes the fewest relations
-    beside those in use.
+    Along the relations in use it is the walk that carries most; where none leads on, of the walks
+    whose inputs the scenario states, the one that takes the fewest relations beside those in use.
     """
-    from assay.model.comparing.walks import find_walk, starts_of
+    from assay.model.comparing.walks import find_walk, starts_of, strongest_walk
+    from assay.model.resolving.resolve import make_resolver
 
     notes = []
     if not given.get("preset"):
@@ -70,6 +74,11 @@ def walk(start: str, target: str, **given: Unpack[Given]) -> WalkAnswer:
             notes.append(f"no --with given: {', '.join(PACKS)}")
     asked = read_question(**given)
     starts = starts_of(asked.registry, start)
+    asked.registry.variable(target)
+    in_use = make_resolver(asked.registry, asked.inputs, asked.variants)
+    strongest = strongest_walk(in_use, starts, target)
+    if strongest is not None:
+        return _take(asked, *strongest, given, notes)
     left_out: set[str] = set()
     unknown: MissingInputsError | None = None
     for _ in range(MOST_TRIES):
@@ -119,7 +128,7 @@ def _take(
     question = replace(question, given=kept)
     resolver = make_resolver(question.registry, question.inputs, question.variants)
     try:
-        steps = make_walk(resolver, first, way)
+        steps, total = make_walk(resolver, first, way)
     except MissingInputsError as error:
         unknown = next((r for r in way if resolver.value(r.variable) is None), way[-1])
         raise _UnknownStepError(unknown.name, error) from error
@@ -133,4 +142,4 @@ def _take(
     stated = read_pairs("--assign", 'name="value unit"', given.get("assign"))
     words += [f'--set {name}="{text}"' for name, text in stated.items()]
     words += [f"--variant {name}={relation}" for name, relation in {**own, **chosen}.items()]
-    return WalkAnswer(steps, chosen, " ".join(words), notes=[*notes, *question.notes])
+    return WalkAnswer(steps, total, chosen, " ".join(words), notes=[*notes, *question.notes])

@@ -7,7 +7,7 @@ once for a design: few wafers make them dear.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Variable, by_definition, cited
+from assay.model import POSITIVE, Variable, by_definition, cited, maximum
 from assay.stack.fab.silicon import scope
 from assay.stack.lithography import scanner
 
@@ -38,14 +38,27 @@ immersion_passes = scope.declare(
     reference=_PASSES,
     boundary="primitive",
 )
+finest_layers = scope.declare(
+    "finest.layers, n_fin: layers that take one exposure by extreme ultraviolet light or several by immersion; unless "
+    "given, none",
+    equals=0,
+    reference=_PASSES,
+)
+finest_passes = scope.declare(
+    "finest.passes, k_fin: exposures by immersion of such a layer; unless given, 1",
+    equals=1,
+    bounds=(1, None),
+    reference=_PASSES,
+)
 immersion_exposures = scope.declare(
-    "immersion.exposures, N_im: exposures of a wafer by immersion scanners",
-    equals=immersion_layers * immersion_passes,
+    "immersion.exposures, N_im: exposures of a wafer by immersion scanners, those in place of extreme ultraviolet "
+    "light among them",
+    equals=immersion_layers * immersion_passes + maximum(finest_layers - scanner.layers, 0) * finest_passes,
     reference=_PASSES,
 )
 dry_layers = scope.declare(
     "dry.layers, n_dry: layers that neither need extreme ultraviolet light nor immersion",
-    equals=layers - scanner.layers - immersion_layers,
+    equals=layers - maximum(scanner.layers, finest_layers) - immersion_layers,
     reference=_PASSES,
 )
 exposures = scope.declare(

@@ -80,6 +80,23 @@ package_price = scope.declare(
     reference=_COST,
     boundary="scenario",
 )
+package_base = scope.declare(
+    "package.base_price, c_p0 [USD/GPU]: price of a package without its interposer: substrate, assembly and test",
+    reference=_COST,
+    boundary="scenario",
+)
+package_by_area = scope.declare(
+    "package.area_price, c_pA [USD/m^2 as USD/mm^2]: what each area of interposer adds to the price of a package",
+    reference=_COST,
+    boundary="scenario",
+)
+scope.equation(
+    package_price,
+    package_base + package_by_area * interposer_area / ONE_GPU,
+    name="package.price_by_area",
+    meaning="a larger interposer costs more",
+    reference=_COST,
+)
 module_price = scope.declare(
     "module.price, c_x [USD/GPU]: price of what a package is mounted with: voltage regulators, board, heat spreader; "
     "unless given, nothing",
