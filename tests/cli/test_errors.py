@@ -101,7 +101,7 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         ("resolve", "gpu.power", "--set", "gpu.power=5"),
         2,
         "gpu.power has no unit: expected one of the dimension of W/GPU",
-        'write for example gpu.power="1 W/GPU"',
+        'write for example gpu.power="5 W/GPU"',
     ),
     (
         ("resolve", "gpu.power", "--set", "gpu.power=5 W/GPU", "--set", "gpu.power=6 W/GPU"),

@@ -295,6 +295,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "from": TEXT,
             "to": TEXT,
             "elasticity": NUMBER,
+            "total_elasticity": MAYBE_NUMBER,
             "layers": Each(TEXT),
             "variants": dict,
             "steps": Each(

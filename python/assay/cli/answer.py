@@ -63,7 +63,11 @@ def resolve_command(
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Compute a variable from given values."""
+    """Compute a variable from given values.
+
+    `assay diff P P --target VARIABLE --set NAME="VALUE UNIT"` prints how far a change of scenario P
+    moves it, and by what.
+    """
     answer = resolve(
         target,
         switch=not no_switch,

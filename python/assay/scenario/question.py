@@ -246,7 +246,7 @@ def conflict_error(
     others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
     hint = f"drop the value of {name} or one of its inputs, or pass --allow-conflicts"
     if stated is not None and name not in stated:
-        # An entry gives the value, which whoever asks cannot drop.
+        # An entry gives the value, which a question cannot drop.
         computed = first.variable.format(first.computed)
         hint = f'an entry of the scenario gives it: --set {name}="{computed}" replaces that'
     return InputError(f"contradictory input: {first.text}{others}", hint)
