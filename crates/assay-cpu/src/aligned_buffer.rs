@@ -1,5 +1,6 @@
 //! Buffers aligned to cache lines, and to huge pages where they are large.
 
+use crate::simd::SplitStep;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
@@ -70,6 +71,13 @@ impl AlignedBuffer {
     pub fn halves(&mut self, count: usize) -> &mut [u16] {
         self.reserve(count.saturating_mul(2));
         // SAFETY: there are enough bytes, aligned for `u16`, and any bits are valid.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    /// The same for steps of split operands.
+    pub fn split_steps(&mut self, count: usize) -> &mut [SplitStep] {
+        self.reserve(count.saturating_mul(size_of::<SplitStep>()));
+        // SAFETY: there are enough bytes, aligned to 64, and any bits are valid.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }
 

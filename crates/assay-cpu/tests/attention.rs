@@ -85,6 +85,34 @@ proptest! {
     }
 
     #[test]
+    fn attention_to_all_keys_matches_reference(
+        queries in 30_usize..70, keys in 30_usize..140, kv_heads in 1_usize..3,
+        group in 1_usize..3, parts in 1_usize..4, seed: u64,
+    ) {
+        let mut numbers = Numbers(seed);
+        let (heads, head_size) = (kv_heads * group, 32 * parts);
+        let query = numbers.vector(queries * heads * head_size);
+        let key = numbers.vector(keys * kv_heads * head_size);
+        let value = numbers.vector(keys * kv_heads * head_size);
+        let shape = AttentionShape { heads, kv_heads, head_size, scale: 0.3 };
+        let mut expected = Vec::new();
+        for token in 0..queries {
+            for number in 0..heads {
+                let row = |rows| move |at| head(rows, at, kv_heads, number / group, head_size);
+                let (k, v): (Vec<&[f32]>, Vec<&[f32]>) =
+                    ((0..keys).map(row(&key)).collect(), (0..keys).map(row(&value)).collect());
+                let query = head(&query, token, heads, number, head_size);
+                expected.extend(attend(query, &k, &v, 0.3));
+            }
+        }
+        everywhere(|context| {
+            let mut out = vec![f32::NAN; query.len()];
+            prefill_attention(context, shape, false, &query, &key, &value, &mut out).unwrap();
+            assert_close(context.level.name(), &out, &expected, 3e-6);
+        });
+    }
+
+    #[test]
     fn paged_attention_matches_reference(
         // One new token, as in decoding, as often as any other number.
         sequences in prop::collection::vec(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use assay_cpu::ops::{Bf16, Context, Epilogue, LinearShape, Matrix, linear, matmul};
+use assay_cpu::ops::{Bf16, Context, Epilogue, F16, LinearShape, Matrix, linear, matmul};
 use common::{Numbers, assert_close, everywhere, linear_reference};
 use proptest::prelude::*;
 
@@ -187,6 +187,60 @@ fn amx_linear_loses_no_activation_bits() {
             assert_close(&what, &out, &expected, 3e-6);
         });
     }
+}
+
+#[test]
+fn linear_of_many_rows_matches_reference() {
+    let mut numbers = Numbers(5);
+    for (rows, inputs, outputs) in [(32, 32, 16), (70, 100, 33), (300, 1_500, 40)] {
+        let shape = LinearShape { rows, inputs, outputs };
+        let x = numbers.vector(rows * inputs);
+        let (bias, residual) = (numbers.vector(outputs), numbers.vector(rows * outputs));
+        let weights = numbers.vector(outputs * inputs);
+        let halves: Vec<F16> = weights.iter().map(|value| F16::from(*value)).collect();
+        let widened: Vec<f32> = halves.iter().map(|value| f32::from(*value)).collect();
+        let expect = |weights: &[f32]| {
+            let mut expected = linear_reference(&x, weights, inputs);
+            for (index, expected) in expected.iter_mut().enumerate() {
+                *expected += f64::from(bias[index % outputs]) + f64::from(residual[index]);
+            }
+            expected
+        };
+        let (expected, expected_halves) = (expect(&weights), expect(&widened));
+        let epilogue =
+            Epilogue { bias: Some(&bias), residual: Some(&residual), ..Epilogue::default() };
+        everywhere(|context| {
+            let mut out = vec![f32::NAN; rows * outputs];
+            let what = format!("{rows}x{inputs}x{outputs} {}", context.level);
+            linear(context, &x, &weights, shape, epilogue, false, &mut out).unwrap();
+            assert_close(&what, &out, &expected, 3e-6);
+            linear(context, &x, &halves, shape, epilogue, false, &mut out).unwrap();
+            assert_close(&what, &out, &expected_halves, 3e-6);
+        });
+    }
+}
+
+#[test]
+fn linear_of_many_rows_propagates_special_values() {
+    let (rows, inputs, outputs) = (40, 32, 16);
+    let shape = LinearShape { rows, inputs, outputs };
+    let special = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1.0 + f32::EPSILON];
+    let mut x = vec![0.0; rows * inputs];
+    for row in 0..rows {
+        x[row * inputs + row % inputs] = special[row % special.len()];
+    }
+    let weights = vec![1.0_f32; outputs * inputs];
+    everywhere(|context| {
+        let mut out = vec![0.0; rows * outputs];
+        linear(context, &x, &weights, shape, Epilogue::default(), false, &mut out).unwrap();
+        for (row, out) in out.chunks(outputs).enumerate() {
+            let expected = special[row % special.len()];
+            for got in out {
+                let same = *got == expected || (got.is_nan() && expected.is_nan());
+                assert!(same, "{}: expected {expected}, got {got}", context.level);
+            }
+        }
+    });
 }
 
 #[test]

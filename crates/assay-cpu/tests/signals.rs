@@ -76,6 +76,30 @@ fn convolutions_match_reference() {
             out: [6, 40],
             ..base
         },
+        // Enough channels and filters for tiles.
+        ConvolutionShape { channels: 40, filters: 33, ..base },
+        ConvolutionShape {
+            channels: 64,
+            width: 2_100,
+            filters: 48,
+            kernel: [1, 5],
+            stride: [1, 2],
+            padding: [0, 4],
+            dilation: [1, 3],
+            groups: 2,
+            out: [1, 1_048],
+            ..base
+        },
+        ConvolutionShape {
+            channels: 19,
+            height: 5,
+            width: 40,
+            filters: 20,
+            kernel: [3, 3],
+            padding: [1, 1],
+            out: [5, 40],
+            ..base
+        },
     ];
     let mut numbers = Numbers(3);
     for shape in shapes {
@@ -92,11 +116,44 @@ fn convolutions_match_reference() {
 }
 
 #[test]
+fn convolution_propagates_special_values() {
+    let shape = ConvolutionShape {
+        batch: 1,
+        channels: 32,
+        height: 1,
+        width: 64,
+        filters: 32,
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: [0, 0],
+        dilation: [1, 1],
+        groups: 1,
+        out: [1, 64],
+    };
+    let special = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX];
+    let mut x = vec![0.0; 32 * 64];
+    x[..4].copy_from_slice(&special);
+    let weight = vec![1.0; 32 * 32];
+    everywhere(|context| {
+        let mut out = vec![7.0; 32 * 64];
+        convolution(context, shape, &x, &weight, Epilogue::default(), &mut out).unwrap();
+        for out in out.chunks(64) {
+            for (got, expected) in out.iter().zip(special) {
+                assert!(*got == expected || got.is_nan() && expected.is_nan(), "{}", context.level);
+            }
+            assert!(out[4..].iter().all(|got| *got == 0.0));
+        }
+    });
+}
+
+#[test]
 fn transposed_convolutions_match_reference() {
-    for (filters, groups, stride) in [(9, 1, 4), (8, 2, 7), (4, 4, 2)] {
+    for (channels, filters, groups, stride) in
+        [(4, 9, 1, 4), (4, 8, 2, 7), (4, 4, 4, 2), (33, 17, 1, 3)]
+    {
         let shape = TransposedShape {
             batch: 2,
-            channels: 4,
+            channels,
             width: 41,
             filters,
             kernel: 5,
@@ -107,22 +164,23 @@ fn transposed_convolutions_match_reference() {
             out_width: 40 * stride + 2,
         };
         let mut numbers = Numbers(4);
-        let x = numbers.vector(2 * 4 * 41);
-        let weight = numbers.vector(4 * filters / groups * 5);
+        let x = numbers.vector(2 * channels * 41);
+        let weight = numbers.vector(channels * filters / groups * 5);
         let bias = numbers.vector(filters);
         let each = filters / groups;
         let mut expected = vec![0.0; 2 * filters * shape.out_width];
         for (row, out) in expected.chunks_mut(shape.out_width).enumerate() {
             let (sample, filter) = (row / filters, row % filters);
             out.fill(f64::from(bias[filter]));
-            for channel in 0..4 / groups {
-                let channel = filter / each * (4 / groups) + channel;
+            for channel in 0..channels / groups {
+                let channel = filter / each * (channels / groups) + channel;
                 for (t, k) in (0..41).flat_map(|t| (0..5).map(move |k| (t, k))) {
                     if let Some(at) = (t * stride + k).checked_sub(2)
                         && at < out.len()
                     {
                         let tap = weight[(channel * each + filter % each) * 5 + k];
-                        out[at] += f64::from(x[(sample * 4 + channel) * 41 + t]) * f64::from(tap);
+                        let x = x[(sample * channels + channel) * 41 + t];
+                        out[at] += f64::from(x) * f64::from(tap);
                     }
                 }
             }

@@ -6,12 +6,14 @@ use super::attention::{LatentTile, PagedTile, PrefillTile};
 use super::cache_element::{CacheLoad, E4m3, Int8};
 use super::element::{Bf16, F16, Load};
 use super::gemm::{Gemv, SmallMGemm};
-use crate::simd::Level;
+use super::split::PackColumns;
+use crate::simd::{Amx, Level};
 
 /// The kernels of one element type.
 pub(crate) trait ElementKernels: Load {
     fn gemv(level: Level, kernel: Gemv<Self>);
     fn small_m_gemm(level: Level, kernel: SmallMGemm<Self>);
+    fn pack_columns(amx: Amx, kernel: PackColumns<Self>) -> bool;
     fn prefill_attention(level: Level, kernel: PrefillTile<Self>);
     fn latent_attention(level: Level, kernel: LatentTile<Self>);
 }
@@ -43,6 +45,9 @@ macro_rules! element {
                 }
                 fn small_m_gemm(level: Level, kernel: SmallMGemm<Self>) {
                     level.run(kernel);
+                }
+                fn pack_columns(amx: Amx, kernel: PackColumns<Self>) -> bool {
+                    amx.run(kernel)
                 }
                 fn prefill_attention(level: Level, kernel: PrefillTile<Self>) {
                     level.run(kernel);

@@ -43,6 +43,10 @@ pub(crate) trait Load:
     Copy + Default + Into<f32> + From<f32> + Send + Sync + 'static
 {
     fn load<V: Vector>(v: V, from: &[Self; LANES]) -> V::F;
+    /// The elements, if they are in single precision.
+    fn as_floats(_elements: &[Self]) -> Option<&[f32]> {
+        None
+    }
     /// The bits, if the elements are bfloat16.
     fn as_bf16_bits(_elements: &[Self]) -> Option<&[u16]> {
         None
@@ -53,6 +57,9 @@ impl Load for f32 {
     #[inline(always)]
     fn load<V: Vector>(v: V, from: &[f32; LANES]) -> V::F {
         v.load(from)
+    }
+    fn as_floats(elements: &[f32]) -> Option<&[f32]> {
+        Some(elements)
     }
 }
 

@@ -20,6 +20,7 @@ mod residual;
 mod rope;
 mod sampling;
 mod softmax;
+mod split;
 mod state_space;
 
 pub use crate::context::Context;

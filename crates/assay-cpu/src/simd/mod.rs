@@ -22,7 +22,10 @@ mod portable;
 mod prefetch;
 mod vector;
 
-pub(crate) use amx::{Amx, AmxSession, TILE_K, TileB, TileC, TileOperands};
+pub(crate) use amx::{
+    Amx, AmxSession, SPLIT_SIDE, SPLIT_TERMS, SplitColumns, SplitStep, StepOffsets, TILE_K, TileB,
+    TileC, TileOperands,
+};
 pub use level::Level;
 pub(crate) use math::{error_function, exponential, logistic, sine, tanh};
 pub(crate) use prefetch::prefetch;

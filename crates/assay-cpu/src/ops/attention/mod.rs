@@ -9,6 +9,7 @@ mod paged_kernel;
 mod prefill;
 mod prefill_kernel;
 mod shape;
+mod tiled;
 
 pub use kv_cache::CacheShape;
 pub(super) use kv_cache::MAX_HEAD_SIZE;

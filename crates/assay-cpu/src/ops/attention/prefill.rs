@@ -2,6 +2,7 @@
 
 use super::prefill_kernel::{PrefillTile, QUERY_TILE};
 use super::shape::AttentionShape;
+use super::tiled::{Operands, tiled_attention};
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::dispatch::Element;
@@ -35,6 +36,14 @@ pub fn prefill_attention<T: Element>(
         format_args!("at least {queries} rows, one for each query"),
         keys,
     )?;
+    if let (Some(amx), false, Some(key), Some(value)) =
+        (context.level.amx(), causal, T::as_floats(key), T::as_floats(value))
+    {
+        let operands = Operands { shape, query, key, value };
+        if operands.fit_tiles() && tiled_attention(context, amx, operands, out) {
+            return Ok(());
+        }
+    }
     let out = DisjointSlice::new(out);
     // The last queries have the most keys: they are scheduled first, for load balance.
     let tiles = queries.div_ceil(QUERY_TILE);

@@ -3,11 +3,16 @@
 use super::online_softmax::{KV_TILE, OnlineSoftmax};
 use super::shape::AttentionShape;
 use crate::ops::element::{Load, dot};
-use crate::simd::{Kernel, Vector};
+use crate::simd::{Kernel, Vector, prefetch};
 use crate::threads::DisjointSlice;
 
 /// Queries of a tile: they share the keys that are in cache.
 pub(super) const QUERY_TILE: usize = 16;
+
+/// Queries up to which rows are prefetched: more of them read a row from a cache.
+const FEW_QUERIES: usize = 8;
+/// How many rows ahead: those of a head are apart, which the hardware prefetcher does not follow.
+const AHEAD: usize = 16;
 
 pub(crate) struct PrefillTile<'a, T> {
     pub(super) shape: AttentionShape,
@@ -24,7 +29,7 @@ pub(crate) struct PrefillTile<'a, T> {
     pub(super) out: &'a DisjointSlice<'a, f32>,
 }
 
-impl<T: Load> Kernel for PrefillTile<'_, T> {
+impl<'a, T: Load> Kernel for PrefillTile<'a, T> {
     type Output = ();
 
     #[inline(always)]
@@ -43,6 +48,7 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
             false => self.keys,
         };
         let visible = seen(self.last - 1);
+        let few = self.last - self.first <= FEW_QUERIES;
         for block in (0..visible).step_by(KV_TILE) {
             for (index, states) in states.iter_mut().enumerate() {
                 let Some(states) = states else { break };
@@ -51,18 +57,33 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
                     continue;
                 }
                 let start = ((self.first + index) * heads + self.head) * head_size;
-                let at = |key: usize| ((block + key) * kv_heads + kv_head) * head_size;
                 let query = &self.query[start..start + head_size];
+                let place = |key: usize| ((block + key) * kv_heads + kv_head) * head_size;
+                let row = |rows: &'a [T], key: usize| {
+                    if few {
+                        prefetch_row(rows, place(key + AHEAD), head_size);
+                    }
+                    &rows[place(key)..place(key) + head_size]
+                };
                 states.update(
                     v,
                     count,
-                    |key| dot(v, &self.key[at(key)..at(key) + head_size], query) * scale,
-                    |key| &self.value[at(key)..at(key) + head_size],
+                    |key| dot(v, row(self.key, key), query) * scale,
+                    |key| row(self.value, key),
                 );
             }
         }
         for states in states.into_iter().flatten() {
             states.finish(v);
         }
+    }
+}
+
+/// Prefetches a row; it may be past the last one.
+#[inline(always)]
+fn prefetch_row<T>(rows: &[T], first: usize, length: usize) {
+    let line = 64 / size_of::<T>();
+    for at in (first..first + length).step_by(line.max(1)) {
+        prefetch(rows.as_ptr().wrapping_add(at));
     }
 }

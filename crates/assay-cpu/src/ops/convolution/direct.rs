@@ -1,9 +1,10 @@
 //! Direct convolution in register tiles of filters by columns.
 
+use super::outputs::{OutputRow, Outputs};
 use super::strips::{StripLayout, Tap};
+use super::tiled;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
-use crate::ops::activation::activate_in_place;
 use crate::ops::gemm::{Epilogue, RegisterTile};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
@@ -33,15 +34,6 @@ pub(super) struct Filters<'a> {
     pub depth_stride: usize,
 }
 
-/// Where the outputs of a row go.
-pub(super) struct OutputRow {
-    /// Column 0 of the group's first filter.
-    pub first: usize,
-    pub filter_stride: usize,
-    /// Elements from one column to the next.
-    pub step: usize,
-}
-
 /// The first element of row `row` of the windows of an image and a group; none where it is padding.
 type InputRow<'a> = &'a (dyn Fn(usize, usize, usize) -> Option<usize> + Sync);
 
@@ -67,6 +59,11 @@ impl Direct<'_> {
     pub fn run(&self, context: Context, epilogue: Epilogue, out: &mut [f32]) {
         if self.taps.is_empty() {
             self.fill(epilogue.bias, out);
+            return;
+        }
+        if let (Some(amx), true) = (context.level.amx(), tiled::applies(self))
+            && tiled::convolve(self, context, amx, epilogue, out)
+        {
             return;
         }
         let tile = RegisterTile::of(context.level);
@@ -107,14 +104,28 @@ impl Direct<'_> {
                         panels: panels * part / parts..panels * (part + 1) / parts,
                         strips,
                         first_tile,
-                        first_filter: group * self.filters.count,
-                        target: (self.output_row)(image, group),
-                        epilogue,
-                        out: &out,
+                        outputs: self.outputs(image, group, epilogue, &out),
                     });
                 });
             });
         });
+    }
+
+    /// Where the outputs of an image and a group go.
+    pub fn outputs<'a>(
+        &self,
+        image: usize,
+        group: usize,
+        epilogue: Epilogue<'a>,
+        out: &'a DisjointSlice<'a, f32>,
+    ) -> Outputs<'a> {
+        Outputs {
+            columns: self.columns,
+            first_filter: group * self.filters.count,
+            target: (self.output_row)(image, group),
+            epilogue,
+            out,
+        }
     }
 
     /// Writes the bias where no tap reaches an output.
@@ -250,10 +261,7 @@ struct Block<'a> {
     panels: Range<usize>,
     strips: &'a [f32],
     first_tile: usize,
-    first_filter: usize,
-    target: OutputRow,
-    epilogue: Epilogue<'a>,
-    out: &'a DisjointSlice<'a, f32>,
+    outputs: Outputs<'a>,
 }
 
 impl Kernel for Block<'_> {
@@ -281,7 +289,7 @@ impl Block<'_> {
                 for (lane, sums) in sums.iter().enumerate() {
                     let filter = index * MR + lane;
                     if filter < self.direct.filters.count {
-                        self.store(v, filter, column, sums);
+                        self.outputs.store(v, filter, column, sums);
                     }
                 }
             }
@@ -314,45 +322,5 @@ impl Block<'_> {
             }
         }
         sums
-    }
-
-    /// Stores a row of a tile with the epilogue applied, clipped to the output.
-    #[inline(always)]
-    fn store<V: Vector>(&self, v: V, filter: usize, column: usize, sums: &[V::F]) {
-        let bias = self.epilogue.bias.map_or(0.0, |bias| bias[self.first_filter + filter]);
-        let OutputRow { first, filter_stride, step } = self.target;
-        let first = first + filter * filter_stride;
-        for (vector, sum) in sums.iter().enumerate() {
-            let column = column + vector * LANES;
-            let count = self.direct.columns.saturating_sub(column).min(LANES);
-            if count == 0 {
-                return;
-            }
-            let start = first + column * step;
-            // SAFETY: tiles do not overlap, and neither do the columns of rows with a step.
-            let out = unsafe { self.out.slice_mut(start..start + (count - 1) * step + 1) };
-            let sum = v.add(*sum, v.splat(bias));
-            if let (1, Some(out)) = (step, out.first_chunk_mut::<LANES>()) {
-                v.store(sum, out);
-                activate_in_place(v, self.epilogue.activation, out);
-                if let Some(residual) = self.epilogue.residual
-                    && let Some(residual) = residual[start..].first_chunk::<LANES>()
-                {
-                    v.store(v.add(v.load(out), v.load(residual)), out);
-                }
-                continue;
-            }
-            let mut lanes = [0.0; LANES];
-            v.store(sum, &mut lanes);
-            activate_in_place(v, self.epilogue.activation, &mut lanes);
-            if let Some(residual) = self.epilogue.residual {
-                for (lane, other) in lanes.iter_mut().zip(residual[start..].iter().step_by(step)) {
-                    *lane += other;
-                }
-            }
-            for (out, lane) in out.iter_mut().step_by(step).zip(lanes) {
-                *out = lane;
-            }
-        }
     }
 }

@@ -1,13 +1,15 @@
 //! Convolutions over samples or pixels, and transposed ones over samples.
 //!
 //! Long rows are convolved directly: register tiles of filters by columns, over strips of the input that
-//! each thread copies with their padding. Where an output row is shorter than a tile, the windows of all
+//! each thread copies with their padding; on AMX tiles where the CPU has them. Where an output row is shorter than a tile, the windows of all
 //! images become the rows of one linear layer. Groups of few filters are sums of shifted rows.
 
 mod direct;
 mod few_filters;
+mod outputs;
 mod shape;
 mod strips;
+mod tiled;
 mod transposed;
 mod windows;
 
@@ -17,7 +19,8 @@ pub use transposed::transposed_convolution;
 use super::gemm::Epilogue;
 use crate::context::Context;
 use crate::error::Result;
-use direct::{Direct, Filters, OutputRow};
+use direct::{Direct, Filters};
+use outputs::OutputRow;
 use strips::Tap;
 
 /// Outputs of a row below which windows become rows of a linear layer.

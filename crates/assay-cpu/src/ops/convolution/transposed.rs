@@ -2,7 +2,8 @@
 //! convolution of the taps that reach them.
 
 use super::MIN_TILED_FILTERS;
-use super::direct::{Direct, Filters, OutputRow};
+use super::direct::{Direct, Filters};
+use super::outputs::OutputRow;
 use super::shape::TransposedShape;
 use super::strips::Tap;
 use crate::context::Context;

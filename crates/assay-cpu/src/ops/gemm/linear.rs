@@ -11,6 +11,7 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length};
 use crate::ops::dispatch::Element;
+use crate::ops::split::{split_linear, split_linear_applies};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
@@ -47,12 +48,19 @@ pub fn linear<T: Element>(
     check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
     check_length(operation, "out", out.len(), &[rows, outputs])?;
     epilogue.check(operation, rows, outputs)?;
-    if !batch_invariant
-        && amx_linear_applies(shape)
-        && let (Some(amx), Some(weights)) = (context.level.amx(), T::as_bf16_bits(weights))
-    {
-        amx_linear(context, amx, x, weights, shape, epilogue, out);
-        return Ok(());
+    if let (Some(amx), false) = (context.level.amx(), batch_invariant) {
+        match T::as_bf16_bits(weights) {
+            Some(weights) if amx_linear_applies(shape) => {
+                amx_linear(context, amx, x, weights, shape, epilogue, out);
+                return Ok(());
+            }
+            None if split_linear_applies(shape)
+                && split_linear(context, amx, x, weights, shape, epilogue, out) =>
+            {
+                return Ok(());
+            }
+            _ => {}
+        }
     }
     if rows >= MIN_GEMM_ROWS && !batch_invariant {
         let right = Matrix::new(weights, outputs, inputs).transposed();

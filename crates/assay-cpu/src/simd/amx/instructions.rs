@@ -162,7 +162,8 @@ impl Amx {
     }
 }
 
-const PAIR_ORDER: [u16; TILE_K] = {
+/// Interleaves the sixteen even and the sixteen odd of 32 values.
+pub(super) const PAIR_ORDER: [u16; TILE_K] = {
     let mut order = [0; TILE_K];
     let mut at = 0;
     while at < TILE_K {

@@ -6,6 +6,8 @@
 
 #[cfg(level = "avx512")]
 mod instructions;
+#[cfg(level = "avx512")]
+mod split;
 mod tile;
 #[cfg(not(level = "avx512"))]
 mod unsupported;
@@ -14,6 +16,9 @@ mod unsupported;
 pub(super) use instructions::is_permitted;
 #[cfg(level = "avx512")]
 pub(crate) use instructions::{Amx, AmxSession};
-pub(crate) use tile::{TILE_K, TileB, TileC, TileOperands};
+pub(crate) use tile::{
+    SPLIT_SIDE, SPLIT_TERMS, SplitColumns, SplitStep, StepOffsets, TILE_K, TileB, TileC,
+    TileOperands,
+};
 #[cfg(not(level = "avx512"))]
 pub(crate) use unsupported::{Amx, AmxSession};

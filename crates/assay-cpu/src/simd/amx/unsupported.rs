@@ -1,6 +1,6 @@
 //! AMX where kernels are not compiled for it: no value of these types exists.
 
-use super::tile::{TILE_K, TileC, TileOperands};
+use super::tile::{SPLIT_TERMS, SplitColumns, SplitStep, TILE_K, TileC, TileOperands};
 use crate::simd::vector::Kernel;
 use crate::simd::vector::LANES;
 
@@ -33,6 +33,23 @@ impl Amx {
     ) {
         match self {}
     }
+
+    pub fn split(self, _values: &[f32; TILE_K], _out: [&mut [u16; TILE_K]; SPLIT_TERMS]) -> bool {
+        match self {}
+    }
+
+    pub fn gather(self, _from: &[f32], _stride: usize) -> [f32; TILE_K] {
+        match self {}
+    }
+
+    pub fn split_pairs(
+        self,
+        _even: &[f32; LANES],
+        _odd: &[f32; LANES],
+        _out: [&mut [u16; TILE_K]; SPLIT_TERMS],
+    ) -> bool {
+        match self {}
+    }
 }
 
 impl AmxSession {
@@ -40,6 +57,15 @@ impl AmxSession {
     ///
     /// Cannot be called.
     pub unsafe fn multiply(&self, _factors: TileOperands, _sums: &mut [TileC; 4]) {
+        match self.0 {}
+    }
+
+    pub fn multiply_split(
+        &self,
+        _rows: &[SplitStep],
+        _columns: SplitColumns,
+        _sums: &mut [TileC; 4],
+    ) {
         match self.0 {}
     }
 }

@@ -1,0 +1,10 @@
+//! Products of single-precision operands on AMX tiles: each number as a high and a low bfloat16 half. Operations that meet a number
+//! that is not finite say so, and are done without tiles.
+
+mod finite;
+mod linear;
+mod packing;
+
+pub(super) use finite::AllFinite;
+pub(super) use linear::{PackColumns, split_linear, split_linear_applies};
+pub(super) use packing::{pack_columns, pack_rows};
