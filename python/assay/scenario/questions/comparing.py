@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from assay import stack
 from assay.answers import Answer
 from assay.errors import InputError, MissingInputsError, one_of
 from assay.files import read_json
 from assay.model.language.variables import Variable
 from assay.scenario.given_values import ON_COMMAND_LINE
-from assay.scenario.question import Given, Pairs, Question, read_question
+from assay.scenario.question import Given, Pairs, Question, read_pairs, read_question
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.remarks import remarks
 
@@ -147,25 +148,41 @@ def _read_side(
         return _ReadSide(question, targets)
     if includes:
         raise InputError("--with: expected a scenario as B, got a result", "use --assign")
-    values, target = _read_result(Path(text))
+    values, chosen, target = _read_result(Path(text))
     if isinstance(assign, Mapping):
         assign = [f"{name}={value}" for name, value in assign.items()]
     given = [*values, *(assign or ())]
-    return _ReadSide(read_question(assign=given, variant=variant), [target])
+    variants = {**chosen, **read_pairs("--variant", "variable=relation", variant)}
+    return _ReadSide(read_question(assign=given, variant=variants), [target])
 
 
-def _read_result(path: Path) -> tuple[list[str], str]:
-    """The given values of a result of `assay resolve --json`, as assignments, and its target."""
+def _read_result(path: Path) -> tuple[list[str], dict[str, str], str]:
+    """What a result of `assay resolve --json` was given, as assignments and variants, and its target."""
     data: Any = read_json("result", path, _LARGEST_RESULT)
     try:
         steps = [step for step in data["trace"] if step["kind"] == "given"]
         values = [f"{step['name']}={step['value']!r} {step['unit']}" for step in steps]
-        return values, str(data["target"])
+        relations = {str(s["name"]): str(s["relation"]) for s in data["trace"] if s["relation"]}
+        return values, _alternatives(relations), str(data["target"])
     except (KeyError, TypeError):
         raise InputError(
             f"result {path.name}: expected the keys target and trace of assay resolve --json",
             f"assay resolve VARIABLE --preset PRESET --json > {path.name}",
         ) from None
+
+
+def _alternatives(relations: Mapping[str, str]) -> dict[str, str]:
+    """Of the relations that were used those that are used only where they are chosen."""
+    variables = stack.registry().variables
+    chosen = {}
+    for name, relation in relations.items():
+        variable = variables.get(name)
+        if variable is None or len(variable.defining_equations) < 2:
+            continue
+        identities = [r.name for r in variable.defining_equations if r.is_identity]
+        if identities != [relation] or variable.is_root:
+            chosen[name] = relation
+    return chosen
 
 
 def _shared_target(first: _ReadSide, second: _ReadSide) -> str:
