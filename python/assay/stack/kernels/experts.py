@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import Expression, Scope, Variable, ceil, cited, maximum, number, where
+from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, maximum, number, where
 from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, gemm_constants as constants, roofline
@@ -49,7 +49,7 @@ untouched_share = scope.declare(
     "every expert's tokens to one length. Unless given, 0",
     bounds=(0, 1),
     equals=number("0"),
-    reference=fitted.FITTED,
+    reference=by_definition("grouped kernels skip experts without a token"),
 )
 spread = fitted.spread(scope)
 eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")

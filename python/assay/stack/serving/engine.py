@@ -30,7 +30,7 @@ def _error_of(name: str, symbol: str, what: str) -> Variable:
         f"model_error.{name}, {symbol}: model error: measured over predicted {what}. Unless given, 1",
         bounds=POSITIVE,
         equals=number("1"),
-        reference=_FITTED,
+        reference=by_definition("a prediction is what is measured, unless an error is given"),
     )
 
 
