@@ -45,10 +45,11 @@ def checked_tokens(
     prompt: Prompt, encode: Callable[[str], Sequence[int]], vocabulary: int
 ) -> list[int]:
     """The token IDs of a prompt, which must be in the vocabulary, and at least one."""
-    if isinstance(prompt, str):
-        tokens = list(encode(prompt))
-    else:
-        tokens = _valid_tokens(_items("prompt", prompt), vocabulary)
+    tokens = (
+        list(encode(prompt))
+        if isinstance(prompt, str)
+        else _valid_tokens(_items("prompt", prompt), vocabulary)
+    )
     if not tokens:
         raise InputError("prompt: expected at least one token, got none")
     return tokens
