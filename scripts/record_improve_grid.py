@@ -4,7 +4,8 @@
 
 `assay bench improve` replays searches over the recording, so that every search sees the same
 machine and the same noise. Each visit of a configuration is cut into blocks, in an order that is
-drawn anew for each repetition.
+drawn anew for each repetition. On a machine that others use, `--clock cpu` counts the CPU seconds of
+the process, which they hardly change; threads that wait cost as much as threads that work then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,17 +36,29 @@ SENTENCE: Final = (
 )
 
 
-def configurations() -> Iterator[dict[str, int]]:
+CLOCKS: Final[Mapping[str, Callable[[], float]]] = {
+    "wall": time.perf_counter,
+    "cpu": time.process_time,
+}
+
+
+def configurations(grid: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, int]]:
     """Every point of the grid."""
-    for values in itertools.product(*GRID.values()):
-        yield dict(zip(GRID, values, strict=True))
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
 
 
-def prompt(number: int) -> str:
+def axis(text: str) -> tuple[str, tuple[int, ...]]:
+    """A knob and its values, as in max_batch=1,2,4."""
+    name, _, values = text.partition("=")
+    return name, tuple(map(int, values.split(",")))
+
+
+def prompt(number: int, sentences: int) -> str:
     """A text that repeats itself, as the input of an edit does: the model goes on with it."""
     color = ("red", "green", "blue", "white", "black")[number % 5]
     sentence = SENTENCE.format(color=color, number=number, hour=1 + number % 12)
-    return 3 * sentence
+    return sentences * sentence
 
 
 class ClosedLoop:
@@ -55,23 +68,25 @@ class ClosedLoop:
     and differ by a third for that alone.
     """
 
-    def __init__(self, engine: Engine, output_tokens: int) -> None:
+    def __init__(
+        self, engine: Engine, output_tokens: int, sentences: int, clock: Callable[[], float]
+    ) -> None:
         """Start with no request."""
-        self._engine = engine
+        self._engine, self._sentences, self._clock = engine, sentences, clock
         self._params = SamplingParams(max_tokens=output_tokens, temperature=0.0, ignore_eos=True)
 
     def block(self, waves: int = 1) -> tuple[int, float]:
         """Output tokens and seconds of a block of so many waves."""
-        begun, tokens, sent, under_way = time.perf_counter(), 0, 0, 0
+        begun, tokens, sent, under_way = self._clock(), 0, 0, 0
         while sent < waves * CLIENTS or under_way:
             while under_way < CLIENTS and sent < waves * CLIENTS:
                 sent += 1
-                self._engine.add_request(prompt(sent), self._params)
+                self._engine.add_request(prompt(sent, self._sentences), self._params)
                 under_way += 1
             for output in self._engine.step():
                 tokens += sum(1 for chunk in output.chunks if chunk.token_id is not None)
                 under_way -= output.finished
-        return tokens, time.perf_counter() - begun
+        return tokens, self._clock() - begun
 
 
 def main() -> None:
@@ -85,20 +100,25 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=3, help="blocks of a visit")
     parser.add_argument("--waves", type=int, default=1, help="requests of each client in a block")
     parser.add_argument("--output-tokens", type=int, default=24)
+    parser.add_argument("--sentences", type=int, default=3, help="of a prompt")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
+    parser.add_argument("--axis", type=axis, action="append", help="NAME=V,V in place of the grid")
     parser.add_argument("--noise", type=int, default=0, help="record this many blocks of defaults")
     options = parser.parse_args()
     from assay.runtime.fingerprint import machine
     from assay.runtime.hardware import device as device_named
 
+    grid = dict(options.axis) if options.axis else GRID
     visits: list[dict[str, Any]] = []
     with Engine.load(options.model, options.device, kv_tokens=4096, prefix_caching=False) as engine:
-        loop = ClosedLoop(engine, options.output_tokens)
+        clock = CLOCKS[options.clock]
+        loop = ClosedLoop(engine, options.output_tokens, options.sentences, clock)
         begun = time.time()
         if options.noise:
             loop.block(4)
             blocks = [loop.block(options.waves) for _ in range(options.noise)]
             visits.append({"settings": {}, "repetition": 0, "start_s": 0.0, "blocks": blocks})
-        points = [] if options.noise else list(configurations())
+        points = [] if options.noise else list(configurations(grid))
         for repetition in range(options.first, options.first + options.repetitions):
             random.Random(repetition).shuffle(points)
             for place, settings in enumerate(points):
@@ -117,8 +137,9 @@ def main() -> None:
             "clients": CLIENTS,
             "output_tokens": options.output_tokens,
             "defaults": engine.settings.as_dict() if options.noise else None,
-            "grid": {name: list(values) for name, values in GRID.items()},
-            "blocks": "output tokens and seconds",
+            "grid": {name: list(values) for name, values in grid.items()},
+            "sentences": options.sentences,
+            "blocks": f"output tokens and {'CPU seconds' if options.clock == 'cpu' else 'seconds'}",
             "visits": visits,
         }
     options.out.write_text(json_records.dumps(data, 2) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from assay.errors import InputError, unknown_name
 from assay.improve.engines.opening import open_engine
 from assay.improve.engines.protocol import Engine
 from assay.improve.loop.progress import Progress
+from assay.interruption import interrupted_by_sigterm
 from assay.load.workloads import builtin
 from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
 from assay.load.workloads.workload import ServiceLevel, Workload
@@ -101,7 +102,7 @@ class Subject(NamedTuple):
 def opened(
     asked: SubjectOptions, progress: Progress, planned: Workload | None = None
 ) -> Iterator[Subject]:
-    """Open engine and workload; what was started here is closed at the end.
+    """Open engine and workload; what was started here is closed at the end, by SIGTERM too.
 
     `planned` is the workload of a run that is resumed.
     """
@@ -113,19 +114,20 @@ def opened(
         with _own(asked, progress, planned) as subject:
             yield subject
         return
-    engine = open_engine(
-        asked.engine,
-        model=asked.model,
-        restart=asked.restart,
-        adapter=asked.adapter,
-        settings=asked.settings(),
-        say=progress.say,
-    )
-    try:
-        yield _subject(asked, engine, progress, planned)
-    finally:
-        if isinstance(asked.engine, str):
-            engine.close()
+    with interrupted_by_sigterm():
+        engine = open_engine(
+            asked.engine,
+            model=asked.model,
+            restart=asked.restart,
+            adapter=asked.adapter,
+            settings=asked.settings(),
+            say=progress.say,
+        )
+        try:
+            yield _subject(asked, engine, progress, planned)
+        finally:
+            if isinstance(asked.engine, str):
+                engine.close()
 
 
 def _subject(

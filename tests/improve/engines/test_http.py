@@ -237,6 +237,24 @@ def test_a_command_that_starts_a_server_elsewhere_is_refused(port, given):
         HttpEngine(f"http://127.0.0.1:{port}/v1", command, adapter=ADAPTER)
 
 
+def test_a_server_that_is_interrupted_at_its_start_is_stopped(port, tmp_path):
+    def interrupt(text):
+        raise KeyboardInterrupt
+
+    started = []
+    with pytest.raises(KeyboardInterrupt):
+        HttpEngine(
+            f"http://127.0.0.1:{port}/v1",
+            "sh -c 'sleep 333; {settings}'",
+            adapter=ADAPTER,
+            folder=tmp_path,
+            on_start=started.append,
+            say=interrupt,
+        )
+    assert len(started) == 1
+    assert not process.is_running(started[0])
+
+
 def test_without_a_restart_command_nothing_can_be_changed(engines, port):
     running = engines()
     engine = HttpEngine(f"http://127.0.0.1:{port}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,15 @@ from pathlib import Path
 import pytest
 from decode_traces import eager
 
+from assay.improve.engines import adapter as adapters, process
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import TrialFailedError
+from assay.improve.engines.supervised import SupervisedServer
 from assay.improve.engines.vllm import open_vllm
 from assay.load.workloads.builtin import workload
 from assay.load.workloads.workload import Window
 from assay.observe.trace import Trace
+from assay.openai_api.address import ServerAddress
 
 HERE = Path(__file__).parent
 
@@ -112,6 +116,35 @@ def test_too_much_memory_is_an_oom_and_the_former_settings_come_back(engine: Htt
     assert "reduce GPU memory used" in caught.value.hint
     assert engine.settings()["gpu_memory_utilization"] == 0.92
     assert engine.server.is_healthy()
+
+
+def test_a_server_that_was_found_keeps_flags_that_the_command_lacks(
+    program: Path, model: Path, tmp_path: Path
+) -> None:
+    """Restarts between windows would give it vLLM's own number of sequences, and the end too."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    command = f"{program} serve {model} --port {port}"
+    found = subprocess.Popen([*command.split(), "--max-num-seqs", "64"], start_new_session=True)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        probe = SupervisedServer(ServerAddress(url, "url"), adapters.load("vllm"))
+        assert process.wait_until(probe.is_healthy, 60.0)
+        engine = HttpEngine(
+            url, f"{command} {{settings}}", adapter="vllm", folder=tmp_path / "logs"
+        )
+        assert engine.chosen == {"max_num_seqs": 64}
+        engine.restart(engine.chosen)
+        assert engine.settings()["max_num_seqs"] == 64
+        engine.close()
+        assert engine.server.record is not None
+        assert engine.server.record.argv[-2:] == ("--max-num-seqs", "64")
+        assert "--profiler-config" not in engine.server.record.argv
+        engine.server.stop()
+    finally:
+        found.kill()
+        found.wait()
 
 
 @pytest.mark.slow

@@ -9,6 +9,11 @@ import pytest
 from further_levers import FURTHER
 from planted_judging import is_kept
 from planted_levers import ALL, BAD, GOOD, HARMLESS
+from scripted_engine import ScriptedEngine, workload
+
+from assay.improve.experiments.experiment import run_experiment
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.levers.lever import Candidate
 
 pytestmark = pytest.mark.usefixtures("without_fsync")
 
@@ -60,6 +65,27 @@ def test_some_levers(name: str, tmp_path: Path) -> None:
     planted = next(planted for planted in (*ALL, *FURTHER) if planted.name == name)
     kept, why = is_kept(planted, tmp_path)
     assert kept == (planted.kind == "good"), why
+
+
+def test_a_gain_that_lacks_answers_asks_for_more() -> None:
+    """The soak between restarts was too short for the bound; the time after the pairs is not."""
+    planted = next(planted for planted in GOOD if planted.name == "good-1.6")
+    engine = ScriptedEngine(planted)
+    settings = ExperimentSettings(
+        budget_s=60.0,
+        block_s=1.0,
+        switch_s=4.0,
+        noise_sd=0.015,
+        hold_s=1800.0,
+        most_changed=1 / 200,
+    )
+    candidate = Candidate(
+        "planted=on", ("planted",), {"planted": "on"}, "rounding", "safe", hot=False
+    )
+    result = run_experiment(engine, workload(planted), candidate, settings, clock=engine.clock)
+    assert result.verdict == "improved", result.reason
+    assert result.seconds < 1.2 * settings.budget_s
+    assert not engine.is_on
 
 
 @pytest.mark.slow

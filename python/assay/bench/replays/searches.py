@@ -1,9 +1,10 @@
-"""The loop's search and Optuna's TPE, both told the same rates of the same trials."""
+"""The loop's search, Optuna's TPE and random search, all told the same rates of the same trials."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import random
 from typing import Any, Final
 
 from assay.bench.replays.recordings import Point
@@ -12,6 +13,7 @@ from assay.improve.policy.search import Search
 from assay.intervals import Interval
 
 TPE: Final = "Optuna TPE"
+RANDOM: Final = "random search"
 Z95: Final = 1.96
 
 
@@ -42,6 +44,17 @@ def block_spread(trials: Trials) -> float:
             count += len(logs) - 1
             blocks = len(logs)
     return math.sqrt(total / max(count, 1) / blocks)
+
+
+def random_search(trials: Trials, most: int) -> list[Point]:
+    """Points in any order, none twice, the start first; the highest rate is held for the best."""
+    start = trials.point({})
+    others = [point for point in trials.grid.points if point != start]
+    random.Random(trials.seed).shuffle(others)
+    held = [start]
+    for point in others[: most - 1]:
+        held.append(max(held[-1], point, key=trials.rate))
+    return held
 
 
 def has_optuna() -> bool:

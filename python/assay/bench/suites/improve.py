@@ -1,4 +1,4 @@
-"""Searches and experiments over recorded blocks: regret beside Optuna's TPE, false promotions.
+"""Searches and experiments over recorded blocks: regret beside Optuna's TPE and random search, false promotions.
 
 Nothing is timed here: every figure follows from the recordings in `bench/results`, so it is the
 same on every machine.
@@ -136,11 +136,12 @@ def _raced(race: _Race, measured: Callable[[Curve], float]) -> PreparedCase:
     if searches.has_optuna():
         rival = subject(searches.TPE, searches.tpe)
         notes.append(race.note(searches.TPE, searches.tpe))
+    notes.append(race.note(searches.RANDOM, searches.random_search))
     notes.append(race.exhaustive_note())
     return PreparedCase(
         subject("assay", searches.loop_search),
         Check("a recount of the raw recording", lambda _: _recount_error(race), 1e-12),
-        rivals=[rival],
+        rivals=[rival, subject(searches.RANDOM, searches.random_search)],
         note="; ".join(notes),
     )
 

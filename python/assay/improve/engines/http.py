@@ -416,6 +416,9 @@ class HttpEngine(Engine):
         if self.server.find():
             if self.can_restart:
                 self._found = FoundServer.of(self.server.record, self._served.stated().settings)
+            if self._found is not None:
+                # Every start has what it was found with, which the command need not say.
+                self._chosen = self._command.missing_of(self._found.record) | self._chosen
             if has_settings:
                 self._restart(self._chosen)
             elif self.can_restart and self.server.record is None:

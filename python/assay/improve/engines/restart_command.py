@@ -52,6 +52,11 @@ class RestartCommand:
             raise InputError("expected a restart command, got none", HINT)
         return self.template
 
+    def missing_of(self, found: ServerRecord) -> dict[str, Setting]:
+        """What the command of a server sets that this one does not, or sets otherwise."""
+        set_there = given_in(self.adapter, found.argv, found.environment)
+        return {name: value for name, value in set_there.items() if self.given.get(name) != value}
+
     def check_port(self, address: ServerAddress) -> None:
         """Refuse a command whose server would listen elsewhere: it would be waited for in vain."""
         port, given = address.place.effective_port, self.required().port()

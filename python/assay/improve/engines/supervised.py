@@ -81,21 +81,26 @@ class SupervisedServer:
         if self.on_start is not None:
             self.on_start(self.record)
         begin = time.monotonic()
-        deadline = begin + record.start_timeout_s
+        try:
+            self._await_health(self._process, begin, record.start_timeout_s)
+        except KeyboardInterrupt:
+            # Nobody has the server yet who would stop it.
+            self.stop()
+            raise
+        self.start_seconds = time.monotonic() - begin
+
+    def _await_health(self, started: Process, begin: float, timeout_s: float) -> None:
         while not self.is_healthy():
-            if self._process.poll() is not None:
+            if started.poll() is not None:
                 self._lose("at start", was_serving=False)
-            if time.monotonic() > deadline:
+            if time.monotonic() > begin + timeout_s:
                 self.stop()
-                raise self._lost(
-                    "timeout", f"not healthy {record.start_timeout_s:g} s after its start"
-                )
+                raise self._lost("timeout", f"not healthy {timeout_s:g} s after its start")
             self._say(f"waiting for the server, {time.monotonic() - begin:.0f} s")
             time.sleep(_POLL_S)
-        if self._process.poll() is not None:
+        if started.poll() is not None:
             # Another server answered at this address: ours could not listen there.
             self._lose("at start", was_serving=False)
-        self.start_seconds = time.monotonic() - begin
 
     def stop(self) -> None:
         """End the server; does nothing where none runs."""

@@ -119,6 +119,15 @@ class Hold:
             place += 1
         self._ask_anew("treatment")
 
+    def ask_more(self, place: int, goes_on: Callable[[], bool]) -> None:
+        """Compare more answers to requests that the control has answered."""
+        while goes_on() and not self.answers.wrong:
+            place = self._next(place, may_be_new=False)
+            _, measurement = self.meter.measure("treatment", -1, place, dropped=SOAK)
+            self.slo.add("treatment", measurement)
+            self.answers.compare(measurement.records)
+            place += 1
+
     def _ask_anew(self, arm: Arm) -> None:
         """Measure requests that were not asked before; the treatment comes first."""
         self._new[arm] = [

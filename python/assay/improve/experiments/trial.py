@@ -225,6 +225,7 @@ class Trial:
             self._soak_treatment(arms, 0.0, 1.0)
             self._soak_control(arms)
         if self._decision.verdict == "improved":
+            self._ask_more(arms, switch_s)
             arms.switch("control")
             self._follow(arms, to_the_end=True)
 
@@ -267,6 +268,18 @@ class Trial:
         gate = self._hold.gate(self._sequence.interval.value, self.settings.noise_sd)
         if gate is not None:
             self._require(gate)
+
+    def _ask_more(self, arms: Arms, switch_s: float) -> None:
+        """Answers that a promotion lacks after its soak, while they are not too late."""
+        most = needed(self.settings)
+        until = self.begun + (1.0 + LATE_FOLLOWING) * self.settings.budget_s - switch_s
+        if self._hold is None or self._answers.total >= most or self.clock() + switch_s > until:
+            return
+        arms.switch("treatment")
+        self._hold.ask_more(
+            self._next_place, lambda: self._answers.total < most and self.clock() < until
+        )
+        self._check_settings(arms)
 
     def _check_settings(self, arms: Arms) -> None:
         assert self.meter is not None

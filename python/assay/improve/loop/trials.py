@@ -22,9 +22,18 @@ def current(state: RunState) -> dict[str, Setting]:
 
 
 def bring_to(state: RunState, wanted: Mapping[str, Setting]) -> None:
-    """Give the engine these settings, if it has others; a restart is made only when it is needed."""
+    """Give the engine these settings, if it has others; a restart is made only when it is needed.
+
+    A server that was found may state less than the same one started by a run: what it did not state, and
+    nobody has changed since, is no setting to go back to.
+    """
     now = state.engine.settings()
-    changes = {name: value for name, value in wanted.items() if now.get(name) != value}
+    changed = {name for change in state.engine.stack for name in change.changes}
+    changes = {
+        name: value
+        for name, value in wanted.items()
+        if now.get(name) != value and (value is not None or name in changed)
+    }
     if changes:
         shown = ", ".join(f"{name}={value}" for name, value in changes.items())
         state.progress.say(f"setting {shown}")
