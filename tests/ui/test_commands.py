@@ -24,6 +24,11 @@ PRESET = "dense_training_cost_fixture"
 TARGET = "econ.cost.per_token"
 TRACE = "stored"
 SLOW = pytest.mark.slow
+SERVED = "model=llama-3.1-8b&rate=20&input=256&output=64&gpus=h100"
+PLAN = [
+    *("plan", "--model", "llama-3.1-8b", "--rate", "20"),
+    *("--input-tokens", "256", "--output-tokens", "64", "--gpu", "h100"),
+]
 
 COMMANDS = [
     (f"receipt/{TARGET}?preset={PRESET}", ["receipt", TARGET, "--preset", PRESET]),
@@ -52,12 +57,18 @@ COMMANDS = [
     pytest.param(f"runs/{RUN}/verification", ["verify-report", RUN], marks=SLOW),
     pytest.param(f"traces/{TRACE}/diagnosis", ["diagnose", TRACE], marks=SLOW),
     pytest.param("validate", ["validate"], marks=SLOW),
+    pytest.param(f"plan/by-limits?{SERVED}", [*PLAN, "--by-slo"], marks=SLOW),
+    pytest.param(
+        f"plan/within?{SERVED}&ttft=1&tpot=0.05",
+        [*PLAN, "--slo", "ttft=1s,tpot=50ms,p=99%"],
+        marks=SLOW,
+    ),
 ]
 """Requests, and the commands that print the same."""
 
 WITHOUT_A_COMMAND = {
     "/about", "/documents", "/documents/{name}", "/glossary", "/headlines/{preset}",
-    "/lab/model", "/lab/tape", "/lab/scenario", "/live/state", "/live/floors",
+    "/lab/model", "/lab/tape", "/lab/scenario", "/live/state", "/live/floors", "/plan/choices",
     "/runs/{run}/sequences", "/runs/{run}/plan",
     "/runs/{run}/timeline", "/runs/{run}/events", "/traces/{trace}/timeline", "/validate/cases",
 }  # fmt: skip
