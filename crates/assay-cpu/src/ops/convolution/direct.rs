@@ -2,7 +2,6 @@
 
 use super::outputs::{OutputRow, Outputs};
 use super::strips::{StripLayout, Tap};
-use super::tiled;
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::ops::gemm::{Epilogue, RegisterTile};
@@ -59,11 +58,6 @@ impl Direct<'_> {
     pub fn run(&self, context: Context, epilogue: Epilogue, out: &mut [f32]) {
         if self.taps.is_empty() {
             self.fill(epilogue.bias, out);
-            return;
-        }
-        if let (Some(amx), true) = (context.level.amx(), tiled::applies(self))
-            && tiled::convolve(self, context, amx, epilogue, out)
-        {
             return;
         }
         let tile = RegisterTile::of(context.level);

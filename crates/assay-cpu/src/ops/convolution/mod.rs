@@ -7,6 +7,7 @@
 mod direct;
 mod few_filters;
 mod outputs;
+mod rows;
 mod shape;
 mod strips;
 mod tiled;
@@ -21,6 +22,7 @@ use crate::context::Context;
 use crate::error::Result;
 use direct::{Direct, Filters};
 use outputs::OutputRow;
+use rows::convolve_rows;
 use strips::Tap;
 
 /// Outputs of a row below which windows become rows of a linear layer.
@@ -91,6 +93,6 @@ pub fn convolution(
             step: 1,
         },
     };
-    direct.run(context, epilogue, out);
+    convolve_rows(&direct, context, epilogue, out);
     Ok(())
 }

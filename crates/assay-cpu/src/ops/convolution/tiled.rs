@@ -41,7 +41,8 @@ thread_local! {
 pub(super) fn applies(direct: &Direct) -> bool {
     let (depth, filters) = (direct.depth, direct.filters.count);
     let padded = depth.next_multiple_of(TILE_K) * filters.next_multiple_of(SPLIT_SIDE);
-    padded <= MOST_PADDING * depth * filters && direct.columns >= LANES
+    let fits = padded <= MOST_PADDING * depth * filters && direct.columns >= LANES;
+    fits && !direct.taps.is_empty()
 }
 
 /// Writes a convolution of at least one tap; returns false where a number is not finite, and the outputs are

@@ -4,6 +4,7 @@
 use super::MIN_TILED_FILTERS;
 use super::direct::{Direct, Filters};
 use super::outputs::OutputRow;
+use super::rows::convolve_rows;
 use super::shape::TransposedShape;
 use super::strips::Tap;
 use crate::context::Context;
@@ -81,7 +82,7 @@ fn convolve_phase(
             step: shape.stride,
         },
     };
-    direct.run(context, Epilogue { bias, ..Epilogue::default() }, out);
+    convolve_rows(&direct, context, Epilogue { bias, ..Epilogue::default() }, out);
 }
 
 /// Groups of few filters: every input sample is added to the outputs that it reaches.

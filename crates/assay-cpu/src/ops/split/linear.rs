@@ -1,11 +1,10 @@
 //! Linear layers of many rows, over weights of any element type.
 
 use super::finite::AllFinite;
-use super::packing::{pack_columns, pack_rows};
+use super::packing::{PackColumns, pack_rows};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::ops::dispatch::Element;
-use crate::ops::element::Load;
 use crate::ops::gemm::{Epilogue, LinearShape};
 use crate::simd::{
     Amx, Kernel, LANES, SPLIT_SIDE, SplitColumns, SplitStep, StepOffsets, TILE_K, TileC, Vector,
@@ -65,7 +64,7 @@ pub(crate) fn split_linear<T: Element>(
                 let column_range = first..column_panels.min(first + most);
                 let columns = columns.split_steps(column_range.len() * steps);
                 layer.pack(column_range.clone(), columns, |panel, out| {
-                    T::pack_columns(amx, PackColumns { amx, weights, shape, panel, out })
+                    T::pack_columns(amx, PackColumns::new(amx, weights, shape.inputs, panel, out))
                 });
                 layer.multiply(row_range.clone(), rows, column_range, columns);
             }
@@ -151,26 +150,6 @@ impl Kernel for PackRows<'_> {
         let rows = self.shape.rows - first;
         let row = |row: usize| &self.x[(first + row) * width..(first + row + 1) * width];
         pack_rows(v, self.amx, rows, 1.0, row, self.out)
-    }
-}
-
-/// The weights of 32 outputs.
-pub(crate) struct PackColumns<'a, T> {
-    amx: Amx,
-    weights: &'a [T],
-    shape: LinearShape,
-    panel: usize,
-    out: &'a mut [SplitStep],
-}
-
-impl<T: Load> Kernel for PackColumns<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<V: Vector>(self, v: V) -> bool {
-        let (first, width) = (self.panel * SPLIT_SIDE, self.shape.inputs);
-        let column = |lane: usize| &self.weights[(first + lane) * width..][..width];
-        pack_columns(v, self.amx, self.shape.outputs - first, column, self.out)
     }
 }
 

@@ -6,5 +6,5 @@ mod linear;
 mod packing;
 
 pub(super) use finite::AllFinite;
-pub(super) use linear::{PackColumns, split_linear, split_linear_applies};
-pub(super) use packing::{pack_columns, pack_rows};
+pub(super) use linear::{split_linear, split_linear_applies};
+pub(super) use packing::{PackColumns, pack_columns, pack_rows};

@@ -1,7 +1,7 @@
 //! Rows and columns of single-precision numbers as steps of split operands.
 
 use crate::ops::element::{Load, load_partial};
-use crate::simd::{Amx, LANES, SPLIT_SIDE, SPLIT_TERMS, SplitStep, TILE_K, TileB, Vector};
+use crate::simd::{Amx, Kernel, LANES, SPLIT_SIDE, SPLIT_TERMS, SplitStep, TILE_K, TileB, Vector};
 
 /// Packs at most 32 rows, each of as many numbers, as the left operand; rows that are missing are zero.
 /// Returns whether all numbers are finite.
@@ -80,6 +80,38 @@ pub(crate) fn pack_columns<'a, V: Vector, T: Load>(
         }
     }
     finite
+}
+
+/// The weights of a panel of 32 outputs of a linear layer.
+pub(crate) struct PackColumns<'a, T> {
+    amx: Amx,
+    weights: &'a [T],
+    /// Of each output.
+    inputs: usize,
+    out: &'a mut [SplitStep],
+}
+
+impl<'a, T> PackColumns<'a, T> {
+    pub(super) fn new(
+        amx: Amx,
+        weights: &'a [T],
+        inputs: usize,
+        panel: usize,
+        out: &'a mut [SplitStep],
+    ) -> Self {
+        PackColumns { amx, weights: &weights[panel * SPLIT_SIDE * inputs..], inputs, out }
+    }
+}
+
+impl<T: Load> Kernel for PackColumns<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) -> bool {
+        let PackColumns { amx, weights, inputs, out } = self;
+        let column = |lane: usize| &weights[lane * inputs..(lane + 1) * inputs];
+        pack_columns(v, amx, weights.len() / inputs, column, out)
+    }
 }
 
 /// Pairs of a row as pairs of a column.
