@@ -436,7 +436,7 @@ def test_contiguous_attention_matches_numpy(device: Device, causal: bool) -> Non
     values, v = upload(device, random(150, 2, 128), "bf16")
     out = poisoned(device, (70, 8, 128), "bf16")
     operate(
-        device, "attention", [q, keys, values, out], [70, 150, 8, 2, 128, int(causal), 128**-0.5]
+        device, "attention", [q, keys, values, out], [1, 70, 150, 8, 2, 128, int(causal), 128**-0.5]
     )
     logits = np.einsum("qkgd,tkd->qkgt", queries.reshape(70, 2, 4, 128), k) * 128**-0.5
     visible = np.arange(150)[None] <= (np.arange(80, 150) if causal else np.full(70, 149))[:, None]
