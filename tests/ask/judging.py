@@ -16,10 +16,12 @@ QUESTIONS: list[dict[str, Any]] = [
         "further_questions.json",
         "plain_questions.json",
         "stranger_questions.json",
+        "words_questions.json",
+        "persona_questions.json",
     )
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]
-COUNTED = ("GPU", "node", "replica", "request", "1", "%")
+COUNTED = ("GPU", "node", "replica", "request", "1", "%", "BTU", "BTU/h")
 
 
 def base(value: float, unit: str) -> float:

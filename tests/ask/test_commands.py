@@ -104,6 +104,9 @@ def test_every_command_of_an_answer_gives_its_number(
 def test_the_command_of_a_refusal_runs(question: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask(question)
     assert answer.outcome is None
+    if not answer.nearest:
+        # No command has all that the question names.
+        return
     program, *words = shlex.split(answer.nearest)
     assert program == "assay"
     assert run(words) == 0, capsys.readouterr().err
@@ -117,5 +120,5 @@ def test_every_command_of_every_answer_gives_its_number(capsys: pytest.CaptureFi
 @pytest.mark.slow
 def test_the_command_of_every_refusal_runs(capsys: pytest.CaptureFixture[str]) -> None:
     refused = {a.nearest for row in QUESTIONS if (a := ask(row["question"])).outcome is None}
-    for line in sorted(refused):
+    for line in sorted(refused - {""}):
         assert run(shlex.split(line)[1:]) == 0, f"{line}: {capsys.readouterr().err}"

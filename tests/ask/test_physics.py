@@ -49,6 +49,43 @@ def test_words_that_are_understood(question: str, intent: str) -> None:
 
 
 def test_a_number_that_is_not_used_is_a_refusal() -> None:
-    answer = ask("What if the coolant is 330 K?")
+    answer = ask("What is the die yield at 330 K?")
     assert answer.outcome is None
-    assert "330" in answer.unknown
+    assert "at 330 k" in answer.unknown
+
+
+@pytest.mark.parametrize(
+    ("question", "ratio", "tolerance"),
+    [
+        # A wafer of 30,000 USD beside one of 16,480: 13,520 over 38 good dies, by the maker's margin of 8.8.
+        ("What if a wafer costs $30,000: price of an H100", 28_570 / 25_430, 0.01),
+        # Dies cost by their yield: 60.6 over 50 of some 450 USD, by the margin.
+        ("What if die yield drops to 50%: price of an H100", 1.032, 0.01),
+        # The exposure of a layer is half of its time, and that a few hundredths of a wafer's cost.
+        ("What does doubling EUV source power do to the price of a wafer?", 0.986, 0.01),
+    ],
+)
+def test_a_change_below_the_pins_moves_a_figure_above_them(
+    question: str, ratio: float, tolerance: float
+) -> None:
+    outcome = ask(question).outcome
+    assert outcome is not None
+    assert outcome.ratio == pytest.approx(ratio, abs=tolerance)
+    assert len(outcome.lines) == 2
+    assert all("packs/h100_floor" in line for line in outcome.lines)
+
+
+def test_dies_of_a_wafer_are_all_of_them_unless_good_ones_are_asked_for() -> None:
+    every, good = (ask(f"how many {kind}dies on a wafer of H100") for kind in ("", "good "))
+    assert every.outcome is not None
+    assert good.outcome is not None
+    # De Vries: pi 150^2 / 814 - pi 300 / sqrt(2 x 814) = 63.5.
+    assert every.outcome.number[0] == pytest.approx(64, abs=1.5)
+    assert good.outcome.number[0] == pytest.approx(38, abs=1)
+
+
+def test_the_price_of_a_gpu_from_its_wafer_is_not_that_of_the_wafer() -> None:
+    outcome = ask("price of an H100 from its wafer").outcome
+    assert outcome is not None
+    assert outcome.result.target == "econ.gpu.price"
+    assert ask("price of a B200 from its wafer").outcome is None

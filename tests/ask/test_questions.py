@@ -76,7 +76,7 @@ def test_answers_that_a_stranger_found_wrong_are_right() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["B", "own", "further", "plain", "stranger"])
+@pytest.mark.parametrize("part", ["B", "own", "further", "plain", "stranger", "words", "persona"])
 def test_all_questions_are_answered_right_or_refused(part: str) -> None:
     counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))
     print(part, dict(counts))
@@ -179,7 +179,7 @@ def test_a_name_or_number_that_is_not_used_is_refused(question: str, words: list
     ("question", "reason"),
     [
         (
-            "how long and how much to train an 8B on 1T tokens with 64 H100?",
+            "how long, how much and what power to train an 8B on 1T tokens with 64 H100?",
             "more than one question",
         ),
         ("How many kWh does it take to train GPT-3?", "how many tokens"),
@@ -203,7 +203,6 @@ def test_what_a_question_leaves_open_is_not_guessed(question: str, reason: str) 
         ("throughput of Llama 3.1 70B with TP 4 on 8 H100", "replicas or pipeline stages"),
         ("what if electricity doubles: H100 or B200?", "a change and a comparison"),
         ("How many GPUs for 1000 users and 2 requests per minute of Llama 3.1 8B?", "say whose"),
-        ("Is it cheaper to run Llama 70B on 4 H100 or an H200?", "4 GPUs of which"),
         ("How many GPU-hours did Llama 3 70B take?", "how many tokens"),
         ("price per million input tokens and output tokens of Llama 8B", "more than one question"),
     ],

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from assay.asking.answering import ask
+from assay.catalog import offers
 
 HOURLY = [
     ("what does it cost to rent 8 H100s for 10 days at $16/hour for the node", 16 * 240),
@@ -66,19 +67,34 @@ def test_no_gpus_at_all_are_refused() -> None:
     assert ask("does llama 3.1 8b fit on 0 H100s").outcome is None
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Which GPU is best for llama 3.1 70b under $5 per hour?",
-        "which GPU below $3 per hour is cheapest for llama 3.1 8b?",
-        "cost per million tokens of llama 3.1 8b on one H100 for at most $2 an hour",
-    ],
-)
-def test_a_limit_of_a_price_is_no_price(question: str) -> None:
-    answer = ask(question)
+def test_a_limit_of_a_price_is_no_price() -> None:
+    answer = ask("cost per million tokens of llama 3.1 8b on one H100 for at most $2 an hour")
     assert answer.outcome is None
     assert answer.problem is not None
     assert "a limit of a price, not a price" in answer.problem.message
+
+
+def test_a_limit_of_a_price_leaves_out_what_costs_more() -> None:
+    answer = ask("which GPU below $3 per hour is cheapest for llama 3.1 8b?")
+    assert answer.outcome is not None
+    rents = {
+        name: offers.usual(name) for name in ("l4", "l40s", "a100_sxm", "h100_sxm", "b200_sxm")
+    }
+    within = {name for name, offer in rents.items() if offer and offer.usd_per_hour <= 3}
+    assert within == {"l4", "l40s", "a100_sxm"}
+    texts = dict(answer.outcome.rows)
+    assert {name for name in rents if "beyond the limit" not in texts[name]} == within
+    assert answer.outcome.choice in within
+
+
+def test_a_limit_of_a_deployment_counts_all_of_its_gpus() -> None:
+    answer = ask("Cheapest way to serve llama 3.1 70b under $5 per hour")
+    assert answer.outcome is not None
+    # 2 x 1.59 USD are within it, on which fewer requests run; 4 x 1.59 are not.
+    assert any(
+        "a100_sxm: one instance over all of them: 2 tensor" in line
+        for line in answer.outcome.assumed
+    )
 
 
 def test_terms_are_compared_at_one_provider() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Final
@@ -10,11 +11,17 @@ from assay.asking.cases import ANSWER, model_of, with_node_as_gpus
 from assay.asking.intents.intent import Intent
 from assay.asking.numbers import GPU_NAME
 from assay.asking.reading import Mention, Reading
+from assay.asking.text import MASKS
 from assay.catalog import entries, models
 from assay.errors import InputError
 
 _AT_ONCE: Final = ("kv", "fit", "users", "fewest", "throughput", "tpot", "ttft", "limit")
 """Intents to which a number of requests is of those at once."""
+_OF_TOKENS: Final = ("energy", "emissions", "water", "cost")
+"""Intents to which tokens that are generated are a number of them."""
+_GENERATED: Final = re.compile(r"\b(?:generat|produc|mak|writ)(?:e|es|ing) " + MASKS["number"])
+_DEAREST_HOUR: Final = 20.0
+"""Dollars below which a price of renting is of an hour."""
 _OF_A_GB: Final = 0.5
 _SIZED: Final = re.compile(r"(?<=[\d ])gi?b[ -](?:vram |memory |nvidia )?(?:gpu|card)s?\b")
 _LONE_CARD: Final = re.compile(
@@ -36,7 +43,8 @@ _USUAL: Final = (
 def adapted(reading: Reading, intent: Intent) -> Reading:
     """The reading in the slots of an intent: a node as its GPUs, requests as those at once."""
     if (
-        intent.name == "break-even"
+        intent.name in ("break-even", "payback", "cost")
+        and (intent.name != "cost" or reading.values("finance") == ["buy"])
         and "gpu_price" not in reading.slots
         and "budget" in reading.slots
     ):
@@ -49,6 +57,12 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
         said = (*reading.said, f"{speed:g} tokens/s for each user")
         reading = reading.with_values({"speed": None, "tpot_limit": 1 / speed})
         reading = replace(reading, said=said)
+    hired = reading.values("finance") == ["rent"] and "rent" not in reading.slots
+    if intent.name == "train-cost" and hired and reading.get("budget", math.inf) < _DEAREST_HOUR:
+        # Renting at so many dollars: an hour of a GPU.
+        said = (*reading.said, f"${reading.get('budget'):g} by the GPU-hour")
+        reading = reading.with_values({"budget": None, "rent": reading.get("budget")})
+        reading = replace(reading, said=said)
     if intent.name == "rent" and "budget" in reading.slots:
         # So many GPU-hours at a price: of an hour.
         reading = reading.with_values({"budget": None, "rent": reading.get("budget")})
@@ -60,6 +74,10 @@ def adapted(reading: Reading, intent: Intent) -> Reading:
             reading = replace(reading.with_values({"prompt": None, "context": prompt}), said=said)
     if "model" in intent.slots and not reading.slots & {"gpus", "nodes", "tensor"}:
         reading = _with_one_gpu(reading)
+    generated = intent.name in _OF_TOKENS and _GENERATED.search(reading.rest)
+    if generated and not reading.slots & {"tokens", "per_tokens", "requests", "prompt", "context"}:
+        # What it takes to generate so many tokens is theirs, not that of a request of as many.
+        reading = reading.with_values({"output": None, "tokens": reading.get("output")})
     size, accelerator = reading.get("memory"), reading.get("accelerator")
     sized = intent.name != "size-fit" and size is not None and accelerator is not None
     if sized and _has_memory(accelerator, size):

@@ -15,11 +15,12 @@ from assay.asking.comparing import alternatives, as_asked, best_accelerator, com
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, has_cue
 from assay.asking.names import near, title
-from assay.asking.nearest import filled
+from assay.asking.nearest import filled, keeps
 from assay.asking.outcome import Outcome
 from assay.asking.reading import FILLER, Mention, Reading, read
 from assay.asking.recognizing import is_change, recognized, workload_of
 from assay.asking.rents import with_price_per_gpu
+from assay.asking.several import joined, parts_of
 from assay.asking.text import LONGEST, MASKS
 from assay.asking.units import in_asked_unit
 from assay.asking.unused import unused
@@ -41,12 +42,17 @@ _CURRENCY: Final = re.compile(
 )
 _SEVERAL: Final = re.compile(r"\band (?:how (?:much|many|long|fast)|what|which)\b")
 
+_LISTED: Final = re.compile(
+    r"\bhow (?:long|much|many|fast)\b[^,;]{0,16}, ?how (?:long|much|many|fast)\b"
+)
+
 
 @dataclass(frozen=True)
 class AskAnswer(Answer):
     """What was understood of a question, and its answer.
 
-    `outcome` is None where the question is refused; `nearest` then is the command that comes nearest.
+    `outcome` is None where the question is refused; `nearest` then is the command that comes nearest
+    with every name and number of the question, or nothing.
     """
 
     reading: Reading
@@ -65,7 +71,7 @@ class AskAnswer(Answer):
             "entries": [_entry(mention) for mention in self.reading.mentions],
             "presets": [] if outcome is None else [outcome.result.command.preset],
             "not_understood": list(self.unknown),
-            "commands": [self.nearest] if outcome is None else outcome.lines,
+            "commands": [self.nearest][: bool(self.nearest)] if outcome is None else outcome.lines,
             "assumed": [] if outcome is None else list(outcome.assumed),
             "answer": self._answer(),
         }
@@ -146,9 +152,8 @@ def ask(question: str) -> AskAnswer:
         reading, intent, workload = recognized(sized)
     if intent is None:
         return _variable(reading)
-    if _SEVERAL.search(reading.rest):
-        several = InputError("this is more than one question", "ask them one by one")
-        return _refused(reading, intent, [], several, workload)
+    if _SEVERAL.search(reading.rest) or _LISTED.search(reading.rest):
+        return _several(reading, intent, workload)
     if intent.answer is None:
         reason, _, command = intent.nearest.partition(": ")
         return _refused(
@@ -167,7 +172,11 @@ def ask(question: str) -> AskAnswer:
         reading = with_price_per_gpu(reading)
     except AssayError as error:
         return _refused(reading, intent, [], error, workload)
-    slots, changes = alternatives(reading)[0], is_change(reading)
+    slots = alternatives(reading)[0]
+    changes = is_change(reading) and intent.name != "physical-change"
+    if intent.name == "equivalent" and slots == {"accelerator"}:
+        # Both belong to one answer.
+        slots = frozenset()
     left = unused(reading, intent, slots, changes)
     if left:
         named = {part.words for part in reading.mentions}
@@ -183,6 +192,40 @@ def ask(question: str) -> AskAnswer:
     outcome = replace(outcome, assumed=tuple(dict.fromkeys((*reading.said, *outcome.assumed))))
     notes = (*outcome.notes, *(_borrowed(outcome) if "model" in intent.slots else ()))
     return AskAnswer(reading, intent.name, outcome, notes=tuple(dict.fromkeys(notes)))
+
+
+def _several(reading: Reading, intent: Intent, workload: str) -> AskAnswer:
+    """Two questions about the same thing, where each is understood and all is used; else a refusal."""
+    refusal = InputError("this is more than one question", "ask them one by one")
+    parts = parts_of(reading)
+    if parts is None:
+        return _refused(reading, intent, [], refusal, workload)
+    outcomes: list[Outcome] = []
+    names: list[str] = []
+    used: set[str] = set()
+    for part in parts:
+        part, own, _ = recognized(part, workload)
+        if own is None or own.answer is None or alternatives(part)[0] or is_change(part):
+            return _refused(reading, intent, [], refusal, workload)
+        try:
+            part = with_price_per_gpu(adapted(part, own))
+            kept = tuple(mention for mention in part.mentions if mention.slot in own.slots)
+            part = replace(part, mentions=kept)
+            if left := unused(part, own, frozenset(), False):
+                return _refused(reading, intent, left, None, workload)
+            outcomes.append(in_asked_unit(own.answer(part), part))
+        except AssayError as error:
+            return _refused(reading, intent, [], error, workload)
+        names.append(own.name)
+        used |= own.slots
+    left = [mention.words for mention in reading.mentions if mention.slot not in used]
+    if left or names[0] == names[1]:
+        return _refused(reading, intent, left, None if left else refusal, workload)
+    outcome = joined(names, *outcomes)
+    outcome = replace(outcome, assumed=tuple(dict.fromkeys((*reading.said, *outcome.assumed))))
+    return AskAnswer(
+        reading, " and ".join(names), outcome, notes=tuple(dict.fromkeys(outcome.notes))
+    )
 
 
 def _borrowed(outcome: Outcome) -> Iterator[str]:
@@ -238,7 +281,10 @@ def _variable(reading: Reading) -> AskAnswer:
             for part in reading.mentions
             if part.value not in reading.values(part.slot)[:1] and part.slot in variables.SLOTS
         ]
-        nearest = _nearest_intent(reading) or f"assay show {best.name}"
+        nearest = _nearest_intent(reading) if "model" in reading.slots else ""
+        nearest = nearest if nearest and keeps(nearest, reading) else ""
+        if not nearest and not reading.mentions:
+            nearest = f"assay show {best.name}"
         if not unknown and best.probability >= variables.LEAST_PROBABILITY:
             outcome = None
             try:
@@ -250,7 +296,7 @@ def _variable(reading: Reading) -> AskAnswer:
                     None,
                     (),
                     nearest,
-                    problem=InputError(error.message, f"nearest: {nearest}"),
+                    problem=InputError(error.message, f"nearest: {nearest}" if nearest else None),
                 )
             if outcome is not None:
                 return AskAnswer(reading, "variable", outcome)
@@ -271,15 +317,12 @@ def _refused(
     reading: Reading, intent: Intent, unused: Sequence[str], error: AssayError | None, workload: str
 ) -> AskAnswer:
     nearest = filled(intent.nearest.rpartition(": ")[2], reading, workload)
+    nearest = nearest if keeps(nearest, reading) else ""
     if error is None:
         problem: AssayError = _not_understood(reading, unused, nearest)
     else:
-        hint = (
-            f"{error.hint}; nearest: {nearest}"
-            if error.hint and nearest not in error.hint
-            else f"nearest: {nearest}"
-        )
-        problem = InputError(error.message, hint)
+        near_to = f"nearest: {nearest}" if nearest and nearest not in (error.hint or "") else ""
+        problem = InputError(error.message, "; ".join(filter(None, (error.hint, near_to))) or None)
     return AskAnswer(reading, intent.name, None, unused, nearest, problem=problem)
 
 
@@ -295,6 +338,7 @@ def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> Inp
         next((text for text in whole if word in re.split(r"[-_/]", text)), word) for word in words
     ]
     what = ", ".join(f'"{word}"' for word in dict.fromkeys(shown)) or "the question"
+    hint = "; ".join(filter(None, (close, nearest and f"nearest: {nearest}")))
     return InputError(
-        f"not understood: {what}", f"{close + '; ' if close else ''}nearest: {nearest}"
+        f"not understood: {what}", hint or "docs/guides/asking.md has what may be asked"
     )

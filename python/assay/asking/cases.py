@@ -101,6 +101,11 @@ class Case:
         return [resolver.value(name) for name in names]
 
 
+def is_block_format(name: str) -> bool:
+    """Whether a format is one of GGUF files."""
+    return _GGUF.match(name) is not None
+
+
 def number(value: float) -> str:
     """A number as commands take it."""
     return f"{value:.10g}"
@@ -304,7 +309,7 @@ def _with_formats(case: Case, reading: Reading) -> Case:
         case = case.given(serving__expert_bytes=size, serving__expert_bits=run.compute_bits)
     if run.note:
         case = replace(case, assumed=(*case.assumed, run.note))
-    if _GGUF.match(run.format):
+    if is_block_format(run.format):
         # Who runs GGUF files has an engine that takes what it needs, not nine tenths at its start.
         case = case.given(serving__memory_share=1)
         case = replace(case, assumed=(*case.assumed, "all of the memory, as llama.cpp takes it"))

@@ -36,7 +36,14 @@ _BEST_OF: Final = (
     "cost", "throughput", "ttft", "tpot", "latency", "efficiency", "energy", "capacity",
 )  # fmt: skip
 """Intents that look for the best of the usual accelerators."""
-_CHOOSING: Final = (("provider", "rent"), ("accelerator", "which-fits"), ("concurrency", "users"))
+_CHOOSING: Final = (
+    ("provider", "rent"),
+    ("provider", "offers"),
+    ("accelerator", "which-fits"),
+    ("accelerator", "hardware-best"),
+    ("accelerator", "hardware-list"),
+    ("concurrency", "users"),
+)
 """Kinds that intents choose among by themselves."""
 _SUPERLATIVE: Final = re.compile(
     r"\b(?:cheapest|fastest|slowest|dearest|lowest|highest|quickest|(?:most|least) (?:expensive|affordable"
@@ -53,6 +60,9 @@ _WITH_EXTREMES: Final = (
     "users",
     "fewest",
     "longest-context",
+    "hardware-best",
+    "hardware-list",
+    "offers",
 )
 """Intents that are about the least or the most of something by themselves."""
 _PRAISE: Final = re.compile(

@@ -16,7 +16,8 @@ TRAINING: Final = "llama3_8b_8_h100_training"
 ASKED_VALUES: Final = word_set(
     """serving.prompt serving.output serving.concurrency serving.slo.time_to_first_token
     serving.slo.time_per_output_token econ.electricity.price econ.rent.price econ.gpu.price
-    thermal.dc.pue econ.serving.load econ.utilisation serving.kv_bytes"""
+    thermal.dc.pue econ.serving.load econ.utilisation serving.kv_bytes lithography.power transistor.supply
+    gpu.coolant_temperature manufacturing.die.yield manufacturing.wafer.price"""
 )
 """Values that questions give: where one is not used, there is no answer."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from assay.asking.affording import within_limits
 from assay.asking.cases import (
     ASSUMED_REQUESTS,
     GPUS_OF_A_NODE,
@@ -71,7 +72,7 @@ _RENTED: Final = re.compile(r"^rent(?:al|s)?\b")
 _OPPOSED: Final = re.compile(r"\bvs\b|\bversus\b|\bor\b|\binstead\b|\bcompared?\b|\bthan\b")
 _IS_IT: Final = re.compile(
     r"^\W*(?:is|are|will|would|does|do)\b(?!.*\bor\b).*?\b(?P<word>(?:more|less) [a-z]+"
-    r"|(?:fast|slow|cheap|quick|dear)er|better|worse|costlier)\b"
+    r"|(?:fast|slow|cheap|quick|dear|clean|green|dirti|bigg|larg|small)er|better|worse|costlier)\b"
 )
 """A question whether one alternative is so, not which of them."""
 _OUTWORDED: Final = re.compile(r"^(?:higher|lower) ")
@@ -79,6 +80,9 @@ _OUTWORDED: Final = re.compile(r"^(?:higher|lower) ")
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
 _NO_ANSWER: Final = "no answer"
+_GAP: Final = re.compile(
+    r"the catalog has no|needs (?:\d+ )?more inputs?|unknown (?:catalog )?entry"
+)
 _TRAINED_ON: Final = (64, 512, 4096)
 """Numbers of GPUs that training runs are compared on, the first that holds all of them."""
 _UNITS: Final = {"electricity_price": 3.6e6, "rent": 3600.0}
@@ -211,7 +215,8 @@ def _held_by_all(
     """
     if slots <= {"context", "prompt", "output"}:
         return 1
-    if "gpus" in slots or reading.get("gpus", 1) != 1 or "nodes" in reading.slots:
+    several = reading.get("gpus", 1) != 1 and slots != {"format"}
+    if "gpus" in slots or several or "nodes" in reading.slots:
         return None
     if not (slots | reading.slots) & {"gpus", "tensor"}:
         return None
@@ -267,12 +272,26 @@ def best_accelerator(
         more = {"gpus": max(tensor * pipeline for tensor, pipeline in layouts)}
         of = f"{more['gpus']} GPUs of each"
     elif reading.get("finance") != "buy":
-        more = {"provider": _PROVIDER, "finance": None}
-        of = f"GPUs that {_PROVIDER} rents out, at its prices on demand"
+        limited = reading.slots & {"rent_limit", "cost_limit"}
+        # Who looks for a limit looks at who asks for the least.
+        provider = str(common_provider(_TRIED)) if limited else _PROVIDER
+        provider = str(reading.get("provider", provider))
+        more = {"provider": provider, "finance": None}
+        of = f"GPUs that {provider} rents out, at its prices on demand"
+    limits = {"rent_limit": reading.get("rent_limit"), "cost_limit": reading.get("cost_limit")}
+    excluded: list[tuple[str, str]] = []
+    if any(limits.values()):
+        if "provider" not in more:
+            raise InputError("a limit of rents, and owned GPUs", "leave the limit out")
+        reading = reading.with_values(dict.fromkeys(limits))
+        within, excluded, said = within_limits(reading, every, more["provider"], limits)
+        every, of = within, f"{of}, {said}"
     outcome = _each(
         reading, [(name, {**values, **more}) for name, values in every], answer, more_is_better
     )
-    return replace(outcome, assumed=(f"{of}: {', '.join(_TRIED)}", *outcome.assumed))
+    names = ", ".join(name for name, _ in every)
+    rows = [*outcome.rows, *excluded]
+    return replace(outcome, assumed=(f"{of}: {names}", *outcome.assumed), rows=rows)
 
 
 def _each(
@@ -286,6 +305,9 @@ def _each(
         try:
             outcomes[name] = answer(replace(reading.with_values(values), points_only=True))
         except AssayError as error:
+            if _GAP.search(error.message):
+                # What the catalog does not know is not worse than what it knows.
+                raise InputError(f"{name}: {error.message}", error.hint) from None
             reasons[name] = error.message
     return _best(outcomes, reasons, more_is_better)
 
@@ -353,6 +375,11 @@ def is_driver(word: str) -> bool:
     return any(_DRIVER_WORDS[slot].search(word) for slot in _DRIVER_WORDS)
 
 
+def _before(outcome: Outcome) -> str:
+    """The figure without a change: its own text where it is not that of a variable."""
+    return outcome.result.text if outcome.value is None else outcome.text.partition(": ")[0]
+
+
 def what_if(reading: Reading, answer: Answer) -> Outcome:
     """The figure with a change beside the figure without it."""
     found_driver = driver(reading)
@@ -379,7 +406,7 @@ def what_if(reading: Reading, answer: Answer) -> Outcome:
     ratio = numbers[1] / numbers[0] if numbers[0] else None
     change = f" ({ratio - 1:+.1%})" if ratio is not None else ""
     return replace(
-        new, text=f"{new.text}{change}; before: {old.result.text}", ratio=ratio,
+        new, text=f"{new.text}{change}; before: {_before(old)}", ratio=ratio,
         commands=(new.result.command, old.result.command),
         rows=[("with the change", new.text), ("without", old.text)],
         assumed=tuple(dict.fromkeys((*started, *new.assumed, *old.assumed))),

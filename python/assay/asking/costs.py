@@ -32,6 +32,10 @@ _OF_A_REQUEST: Final = re.compile(
     r"(?:request|query|prompt|answer|response|call|message|question)\b"
 )
 
+_ANSWER_OF: Final = re.compile(
+    r"\b(?:an|one|each|per|every|single) (?:answer|response|reply) (?:of|with) \d"
+)
+
 
 def _paid(reading: Reading) -> tuple[str, ...]:
     """That the GPUs are owned, where the question does not say how they are paid for."""
@@ -42,6 +46,11 @@ def _paid(reading: Reading) -> tuple[str, ...]:
 def cost(reading: Reading) -> Outcome:
     """Cost of an output token, of an input token, or of one that the prefix cache holds."""
     require_place(reading, "tariffs")
+    if reading.slots & {"rent_limit", "cost_limit"}:
+        raise InputError(
+            "a limit of a price, not a price",
+            "ask which GPU is cheapest within it, or whether one is",
+        )
     if "token_rate" in reading.slots:
         return _of_token_rate(reading)
     words = reading.words()
@@ -176,7 +185,8 @@ def for_tokens(
 ) -> Outcome:
     """The figure of as many tokens as the question says, from that of one; `scale` gives the unit."""
     tokens = reading.get("tokens", reading.get("per_tokens"))
-    if "requests" in reading.slots or _OF_A_REQUEST.search(reading.rest):
+    of_one = _OF_A_REQUEST.search(reading.rest) or _ANSWER_OF.search(reading.text)
+    if "requests" in reading.slots or of_one:
         if tokens is not None:
             raise InputError("tokens and requests", "say one of them")
         return _for_requests(reading, outcome, scale, unit)

@@ -17,6 +17,7 @@ from assay.asking.cases import (
     gpus_of,
     model_of,
     offer_of,
+    require_place,
     serving_case,
     training_case,
 )
@@ -54,8 +55,19 @@ def pue(reading: Reading) -> Outcome:
     return Outcome(outcome.text, outcome.result, assumed=assumed)
 
 
+def grid_emissions(reading: Reading) -> Outcome:
+    """What an amount of electricity emits in a place."""
+    require_place(reading, "grids")
+    energy = float(reading.get("energy_amount"))
+    outcome = carbon_intensity(reading.with_values({"energy_amount": None}))
+    whole = energy * (outcome.result.value or math.nan)
+    text = f"{amount(whole, 'kg')}: {energy:,.6g} kWh at {outcome.result.text}"
+    return replace(outcome, text=text, value=whole, unit="kg", scales=True)
+
+
 def electricity(reading: Reading) -> Outcome:
     """The price of electricity in a place."""
+    require_place(reading, "tariffs")
     place = reading.get("place", "us_virginia")
     outcome = _of(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
     assumed = () if "place" in reading.slots else ("in us_virginia",)
@@ -96,7 +108,13 @@ def making(reading: Reading) -> Outcome:
 
 def multiprocessors(reading: Reading) -> Outcome:
     """Multiprocessors of an accelerator."""
-    return _of_accelerator(reading, "gpu.multiprocessors")
+    outcome = _of_accelerator(reading, "gpu.multiprocessors")
+    return replace(outcome, text=f"{outcome.result.value:,.0f} streaming multiprocessors")
+
+
+def cache(reading: Reading) -> Outcome:
+    """The second-level cache of an accelerator."""
+    return _of_accelerator(reading, "gpu.cache.capacity")
 
 
 def node_gpus(reading: Reading) -> Outcome:
@@ -208,6 +226,8 @@ def rent(reading: Reading) -> Outcome:
         if offer:
             raise InputError("a price and an offer", "say one of them")
         case, assumed = case.given(econ__rent__price=f"{price:.10g} USD/(h*GPU)"), []
+    if price is None and not offers.offers(accelerator):
+        raise InputError(f"the catalog has no rent of {accelerator}", "assay catalog list rents")
     outcome = _of(case, RENT)
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")
@@ -248,7 +268,6 @@ def owned_hour(reading: Reading) -> Outcome:
 
 def parameters(reading: Reading) -> Outcome:
     """Weights of a model, those of a token where it has experts."""
-    name = (
-        "architecture.active_parameters" if "active" in reading.rest else "architecture.parameters"
-    )
+    active = re.search(r"\bactiv(?:e|ates?|ated)\b", reading.rest)
+    name = "architecture.active_parameters" if active else "architecture.parameters"
     return of_model(name)(reading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from assay.asking.cases import (
     accelerator_of,
     fewest,
     gpus_of,
+    is_block_format,
     is_held,
     laid_out,
     memory,
@@ -28,7 +30,7 @@ from assay.asking.layouts import dividing_requests, fewest_for_requests, request
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.asking.text import MASKS
-from assay.catalog import entries, models
+from assay.catalog import entries, models, offers
 from assay.errors import AssayError, InfeasibleError, InputError
 from assay.plurals import count
 
@@ -50,10 +52,22 @@ _A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"]
 def weights(reading: Reading) -> Outcome:
     """Bytes of the weights of one copy of the model."""
     case = serving_case(reading, fits=False)
+    if is_block_format(str(reading.get("format"))) and case.layout == (1, 1):
+        return _of_file(case)
     result = _fact(case, "serving.weight_memory")
     split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
     size = result.text if split else result.text.removesuffix("/GPU")
     return Outcome(f"weights: {size}{split}", result, assumed=_model_only(case))
+
+
+def _of_file(case: Case) -> Outcome:
+    """Bytes of a file in a block format, whose embeddings are in it, too."""
+    result = _fact(case, "architecture.parameters")
+    bytes_each = case.value("serving.weight_bytes") or math.nan
+    size = (result.value or math.nan) * bytes_each / 1e9
+    text = f"weights: {size:.4g} GB: {result.text} of {8 * bytes_each:.3g} bits"
+    said = ("embeddings in the format of the others; mixed files such as Q4_K_M are larger",)
+    return Outcome(text, result, assumed=(*_model_only(case), *said), value=size, unit="GB")
 
 
 def whole(reading: Reading) -> Outcome:
@@ -69,8 +83,9 @@ def whole(reading: Reading) -> Outcome:
     if cached is None or own.result.value is None:
         raise InputError("no value for the memory of weights and KV cache")
     cached *= 1.0 if unit == "GB" else 1e-3
-    total = own.result.value + cached
-    text = f"{total:,.4g} GB: {own.result.value:,.4g} of weights, {cached:,.3g} of KV cache"
+    weight = own.number[0] or math.nan
+    total = weight + cached
+    text = f"{total:,.4g} GB: {weight:,.4g} of weights, {cached:,.3g} of KV cache"
     cache_format = () if "kv_format" in reading.slots else ("KV cache in 16 bits",)
     assumed = dict.fromkeys(
         (*own.assumed, *cache.assumed, *cache_format, "activations not counted")
@@ -331,9 +346,22 @@ def _in_time(reading: Reading) -> Outcome:
     return Outcome(f"{verdict}: {'; '.join(texts)}", results[0], commands, assumed, verdict=verdict)
 
 
+def rented_below(names: Sequence[str], limit: float) -> list[str]:
+    """Those whose usual offer is at most a limit."""
+    usual = {name: offers.usual(name) for name in names}
+    return [
+        name for name, offer in usual.items() if offer is not None and offer.usd_per_hour <= limit
+    ]
+
+
 def smallest(reading: Reading) -> Outcome:
     """The GPU of the least memory that holds a model by itself, of those that are usual."""
-    sizes = {name: entries.read("accelerators", name).given[_CAPACITY] / 1e9 for name in _SINGLE}
+    limit = reading.get("rent_limit")
+    names = _SINGLE if limit is None else rented_below(_SINGLE, limit)
+    if not names:
+        raise InputError(f"none of {', '.join(_SINGLE)} is rented out for ${limit:g} an hour")
+    reading = reading.with_values({"rent_limit": None, "finance": None})
+    sizes = {name: entries.read("accelerators", name).given[_CAPACITY] / 1e9 for name in names}
     ordered = sorted(sizes, key=lambda name: sizes[name])
     case = serving_case(reading.with_values(dict.fromkeys(("context", "concurrency"))), fits=False)
     needed, share = (
@@ -349,13 +377,21 @@ def smallest(reading: Reading) -> Outcome:
             continue
         size = f"{sizes[name]:,.4g} GB of memory, of which the engine takes {share:.0%}"
         rows.append((name, f"no: {needed / 1e9:,.4g} GB of weights, {size}"))
+    if not fitting and limit is not None:
+        raise InputError(f"none of {', '.join(names)} holds {model_of(reading)} by itself")
     if not fitting:
         return _fewest_of_each(reading)
     first = next(iter(fitting.values()))
     commands = tuple(outcome.result.command for outcome in fitting.values())
     text = f"{', '.join(fitting)}: the one of least memory first"
+    priced = (
+        ()
+        if limit is None
+        else (f"at the usual offers of the catalog: at most ${limit:g} an hour",)
+    )
     return replace(first, text=text, rows=rows, verdict="", choice=next(iter(fitting)),
-                   commands=commands, result=replace(first.result, violated=()))  # fmt: skip
+                   commands=commands, result=replace(first.result, violated=()),
+                   assumed=(*priced, *first.assumed))  # fmt: skip
 
 
 def _fewest_of_each(reading: Reading) -> Outcome:

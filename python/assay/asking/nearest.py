@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from typing import Any, Final
 
-from assay.asking.cases import DEFAULTS, Case, gpus_of, is_held, memory, place_entries, serving_case
+from assay.asking.cases import (
+    DEFAULTS,
+    GPUS_OF_A_NODE,
+    Case,
+    gpus_of,
+    is_held,
+    memory,
+    place_entries,
+    serving_case,
+)
 from assay.asking.commands import SERVING, Estimate
 from assay.asking.predictions import PredictLoad
 from assay.asking.reading import Reading
@@ -22,6 +32,20 @@ _FEWEST_TUNED: Final = 1e6
 _KEPT_UP: Final = 0.8
 """Share of the most that a server completes at which it keeps up."""
 _PLACE: Final = "us_virginia"
+_FIGURE: Final = re.compile(r"\$?\d")
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.])")
+_NEAR: Final = 1e-6
+_SAID_OTHERWISE: Final = (
+    "per_gpu",
+    "per_time",
+    "per_tokens",
+    "per_replica",
+    "native",
+    "finance",
+    "tuning",
+    "tensor",
+)
+"""Slots of which a figure may be without a word of them in its command."""
 _GROUPS: Final = (
     ("model", "models"),
     ("accelerator", "accelerators"),
@@ -50,6 +74,32 @@ def filled(template: str, reading: Reading, workload: str) -> str:
     if template.startswith("assay predict"):
         accelerator, layout = _laid_out(model, accelerator)
     return template.format(model=model, accelerator=accelerator) + layout
+
+
+def keeps(line: str, reading: Reading) -> bool:
+    """Whether a command has every name and number of a question: one without them would mislead."""
+    if any(_FIGURE.match(word) for word in reading.words()):
+        return False
+    words = set(re.split(r"[\s/=':,]+", line))
+    numbers = {float(text) for text in _NUMBER.findall(line)}
+    for part in reading.mentions:
+        if part.slot in _SAID_OTHERWISE:
+            continue
+        if part.slot == "format":
+            kept = "_bytes=" in line or "--dtype" in line or "--format" in line
+        elif isinstance(part.value, bool):
+            kept = True
+        elif isinstance(part.value, int | float):
+            sizes = (part.value, 1e3 * part.value, part.value * GPUS_OF_A_NODE)
+            kept = any(
+                abs(size - number) <= _NEAR * abs(size) for size in sizes for number in numbers
+            )
+            kept = kept or tokens_text(float(part.value)) in words
+        else:
+            kept = str(part.value) in words or f"us_{part.value}" in words
+        if not kept:
+            return False
+    return True
 
 
 def _estimating(model: str, accelerator: str, reading: Reading) -> str:

@@ -36,6 +36,8 @@ _DAYS: Final = {
     "night": 0.5,
 }
 _WHOLE: Final = 1e-6
+WORDS_OF_A_TOKEN: Final = 0.75
+"""English words by token: 100 tokens are about 75 words (OpenAI, "What are tokens and how to count them?")."""
 _RATES: Final = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "m": 60.0, "minute": 60.0, "h": 3600.0,
                  "hour": 3600.0, "day": 86400.0}  # fmt: skip
 
@@ -43,6 +45,7 @@ NUMBER = r"(?<![\w.])(?P<n>\d+(?:\.\d+)?(?:e\+?\d+)?)"
 LENGTH = NUMBER + r"\s*(?P<m>k|thousand)?(?!\s?[bmt]\b)(?![\d.])"
 """Tokens of a prompt, an answer or a context: never the size of a model, such as 70b."""
 AMOUNT = NUMBER + r"\s*(?P<m>k|mn|m|bn|b|tn|t|thousand|million|billion|trillion)?"
+AMOUNT_OF = NUMBER + r"(?:\s*(?P<m>thousand|million))?"
 COUNTED = (
     r"(?P<n>\d+(?:\.\d+)?|"
     + "|".join(w for w in sorted(_COUNT_WORDS, key=len, reverse=True) if w not in ("a", "an"))
@@ -67,8 +70,14 @@ PER = r"\s*(?:/|per|an?|each|every)\s*"
 TOKENS = r"\s*-?(?:tokens?|toks?|t)\b"
 GPU_NAME = MASKS["accelerator"] + "+"
 USD = (
-    r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|m)?|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks|\$))"
+    r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)(?!\.?\d)(?:\s*(?P<m>k|mn|m|bn|b|thousand|million|billion)\b)?"
+    r"|(?P<n2>\d+(?:\.\d+)?)\s*(?:usd|dollars?|bucks|\$))"
 )
+LIMIT = (
+    r"(?:(?:for|at|costs?|rents? for|available for|is|are) )?(?:<=?|\b(?:under|below|within|less than|lower than"
+    r"|cheaper than|at most|no more than|not more than|up to|max(?:imum)?(?: of)?|limit of|budget of))\s*"
+)
+"""Words that make a price a limit of one."""
 TARIFF = (
     r"(?:\b(?:electricity|power|energy)\s*(?:prices?|costs?|rates?|tariffs?)?"
     r"\s*(?:is|are|at|of|=|:)?\s*(?:only|just|about|around)?\s*)?"
@@ -102,7 +111,9 @@ def tokens(match: re.Match[str]) -> int:
     if not groups.get("m") and _POINTED.fullmatch(groups["n"]):
         return round(1000 * value)
     if abs(value - round(value)) > _WHOLE:
-        raise InputError(f'"{match[0].strip()}": expected a whole number, got {value:g}')
+        raise InputError(
+            f'"{match[0].strip()}": expected a whole number, got {value:g}', "say a whole number"
+        )
     return round(value)
 
 
@@ -168,6 +179,31 @@ def share(match: re.Match[str]) -> float:
 def cents(match: re.Match[str]) -> float:
     """Cents in dollars."""
     return number(match) / 100
+
+
+def per_hour(match: re.Match[str]) -> float:
+    """Dollars by the hour, from those by the day, the week, the month or the year."""
+    return number(match) / (24 * _DAYS[match["u"].removesuffix("ly").replace("dai", "day")])
+
+
+def english_words(match: re.Match[str]) -> int:
+    """Tokens of so many words of English text."""
+    return round(number(match) / WORDS_OF_A_TOKEN)
+
+
+def kilowatt_hours(match: re.Match[str]) -> float:
+    """Energy in kWh."""
+    return number(match) * {"": 1e-3, "k": 1.0, "m": 1e3, "g": 1e6}[match["e"] or ""]
+
+
+def kilowatts(match: re.Match[str]) -> float:
+    """Power in kW."""
+    return number(match) * {"k": 1.0, "m": 1e3, "g": 1e6}[match["e"]]
+
+
+def kelvin(match: re.Match[str]) -> float:
+    """A temperature in kelvins, from one in kelvins or degrees Celsius."""
+    return number(match) + (0.0 if match["t"].startswith("k") else 273.15)
 
 
 def thousandth(match: re.Match[str]) -> float:

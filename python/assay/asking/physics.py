@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import amount
 from assay.asking.cases import Case
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
@@ -79,9 +82,38 @@ def wafer(reading: Reading) -> Outcome:
     """The price of a wafer, or the good dies on one."""
     process = _process(reading)
     dies = re.search(r"\b(?:dies|chips|gpus)\b", reading.rest)
-    target = "manufacturing.wafer.good_dies" if dies else "manufacturing.wafer.price"
     of = "dies of an H100" if dies or process is None else ""
-    return _of(_case(reading, *(() if process is None else (process,)), of=of), target)
+    case = _case(reading, *(() if process is None else (process,)), of=of)
+    if not dies:
+        return _of(case, "manufacturing.wafer.price")
+    every, good = (_of(case, f"manufacturing.wafer.{kind}_dies") for kind in ("gross", "good"))
+    if re.search(r"\b(?:good|working|sellable)\b", reading.rest):
+        return good
+    text = f"{every.text}, {good.result.text} of them good"
+    return replace(every, text=text, commands=(every.result.command, good.result.command))
+
+
+def wafer_emissions(reading: Reading) -> Outcome:
+    """The emissions of making a wafer of logic."""
+    process = _process(reading)
+    of = "the wafer of an H100" if process is None else ""
+    return _of(
+        _case(reading, *(() if process is None else (process,)), of=of),
+        "manufacturing.footprint.wafer",
+    )
+
+
+def embodied(reading: Reading) -> Outcome:
+    """The emissions of making GPUs, or of a node with its GPUs."""
+    if "node" in reading.slots:
+        raise InputError("the embodied emissions of a node", "ask for those of its GPUs: of 8 H100")
+    outcome = _of(_case(reading, of="an H100"), "carbon.gpu.embodied")
+    gpus = int(reading.get("gpus", 1))
+    if gpus == 1:
+        return outcome
+    whole = gpus * (outcome.result.value or math.nan)
+    text = f"{amount(whole, 'kg')}: {gpus:,} x {outcome.result.text}"
+    return replace(outcome, text=text, value=whole, unit="kg")
 
 
 def die_yield(reading: Reading) -> Outcome:

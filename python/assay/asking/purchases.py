@@ -9,6 +9,7 @@ from typing import Final
 
 from assay.asking.amounts import amount
 from assay.asking.cases import (
+    GPUS_OF_A_NODE,
     RENT,
     Case,
     accelerator_of,
@@ -25,6 +26,7 @@ from assay.asking.training import power
 from assay.errors import InputError
 
 _HOUR: Final = 3600.0
+_SHARED: Final = "each GPU with its share of a server of 8, of the network and of the cooling"
 _HOURS_OF_A_DAY: Final = 24.0
 _YEAR: Final = 365.0
 _PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
@@ -76,11 +78,49 @@ def electricity_bill(reading: Reading) -> Outcome:
     # A price that the question gives is not used by the power.
     assumed = (
         *drawn.assumed,
-        "each GPU with its share of a server of 8, of the network and of the cooling",
+        _SHARED,
         *(() if money["place"] or money["electricity_price"] else ("in us_virginia",)),
     )
     commands = (drawn.result.command, price.command)
     return Outcome(text, drawn.result, commands, assumed, value=whole, unit="USD")
+
+
+def _meter_kilowatts(reading: Reading) -> tuple[float, Outcome]:
+    """The power of busy GPUs at the meter, each with its share of a node, network and cooling."""
+    gpus = gpus_of(reading) or 1
+    money = dict.fromkeys(("nodes", "electricity_price", "days", "per_time", "place"))
+    drawn = power(reading.with_values({**money, "gpus": gpus}))
+    watts = drawn.number[0] if drawn.value is not None else (drawn.result.value or math.nan) / 1e3
+    return watts or math.nan, drawn
+
+
+def gpus_emissions(reading: Reading) -> Outcome:
+    """What the electricity of busy GPUs emits in a place, in some time."""
+    require_place(reading, "grids")
+    kilowatts, drawn = _meter_kilowatts(reading)
+    days = float(reading.get("days", reading.get("per_time")))
+    grid = Case(SERVING, (f"grids/{reading.get('place')}",))
+    intensity = grid.resolve("carbon.grid.intensity", intervals=False).run()
+    whole = kilowatts * days * _HOURS_OF_A_DAY * (intensity.value or math.nan)
+    text = (
+        f"{amount(whole, 'kg')}: {kilowatts:,.4g} kW at the meter for {days * _HOURS_OF_A_DAY:,.0f} h at "
+        f"{intensity.text}"
+    )
+    assumed = (*drawn.assumed, _SHARED, "of its electricity, without that of making the GPUs")
+    commands = (drawn.result.command, intensity.command)
+    return Outcome(text, drawn.result, commands, assumed, value=whole, unit="kg")
+
+
+def powered(reading: Reading) -> Outcome:
+    """How many busy GPUs a power at the meter feeds."""
+    given = float(reading.get("power_amount"))
+    each, drawn = _meter_kilowatts(
+        reading.with_values({"power_amount": None, "gpus": GPUS_OF_A_NODE})
+    )
+    each /= GPUS_OF_A_NODE
+    number = math.floor(given / each)
+    text = f"{number:,} GPUs: {given:,.6g} kW at {each:,.4g} kW at the meter for each {accelerator_of(reading)}"
+    return Outcome(text, drawn.result, assumed=(*drawn.assumed, _SHARED), value=number, unit="GPU")
 
 
 def break_even(reading: Reading) -> Outcome:

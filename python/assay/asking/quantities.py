@@ -27,7 +27,6 @@ from assay.asking.numbers import (
     NUMBER,
     PER,
     SPEED,
-    TARIFF,
     TOKENS,
     TPOT,
     TTFT,
@@ -37,10 +36,10 @@ from assay.asking.numbers import (
     Convert,
     block_format,
     byte_rate,
-    cents,
     constant,
     days,
     dollars,
+    english_words,
     factor,
     inverse,
     number,
@@ -51,10 +50,10 @@ from assay.asking.numbers import (
     samples,
     seconds,
     share,
-    thousandth,
     tokens,
     weight_format,
 )
+from assay.asking.price_patterns import PAID
 from assay.asking.text import MASKS
 
 
@@ -68,52 +67,7 @@ class Pattern:
 
 
 _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
-    # What is paid.
-    ("electricity_price", TARIFF + USD + PER + r"kwh", number),
-    ("electricity_price", TARIFF + NUMBER + r"\s*(?:cents?|ct|c)" + PER + r"kwh", cents),
-    ("electricity_price", TARIFF + USD + PER + r"mwh", thousandth),
-    ("electricity_price", TARIFF + r"(?<![\w.$])(?P<n>0?\.\d{1,3})\s*(?:/|per)\s*kwh", number),
-    # What a run takes, stated as such.
-    ("flop_count", r"(?<![\w.])(?P<n>\d+(?:\.\d+)?e\+?\d+)\s*flops?\b(?!/s| ?per)", number),
-    ("mfu_share", NUMBER + r"\s*%\s*(?:of )?mfu\b", share),
-    ("mfu_share", r"\bmfu" + IS + NUMBER + r"\s*%", share),
-    (
-        "rent",
-        r"\b(?:rent|rental|hourly)(?: price| rate| cost)?s?"
-        + IS
-        + USD
-        + r"(?!\s*(?:/|per|an?\b|k))",
-        number,
-    ),
-    (
-        "rent",
-        USD + PER + r"(?:gpu[- ]?)?(?:h|hr|hour)\b(?:" + PER + r"(?:gpu|card|" + GPU_NAME + r"))?",
-        number,
-    ),
-    ("rent", USD + PER + r"(?:gpu|card|" + GPU_NAME + r")" + PER + r"(?:h|hr|hour)\b", number),
-    (
-        "rent",
-        r"(?<![\w.$])(?P<n>\d{1,3}\.\d{1,3})\s*(?:/|per|an)\s*(?:gpu[- ]?)?(?:h|hr|hour)\b(?:"
-        + PER
-        + r"(?:gpu|card|"
-        + GPU_NAME
-        + r"))?",
-        number,
-    ),
-    (
-        "gpu_price",
-        r"(?:gpu|card|"
-        + GPU_NAME
-        + r")\s*(?:price|costs?)"
-        + IS
-        + USD
-        + r"(?!\s*/)(?:"
-        + PER
-        + r"(?:gpu|card))?",
-        dollars,
-    ),
-    ("gpu_price", USD + PER + r"(?:gpu|card|piece)\b", dollars),
-    ("gpu_hours", AMOUNT + r"[ -]*(?:gpu|(?=" + GPU_NAME + r"))[ -]*(?:hours?|hrs?)\b", number),
+    *PAID,
     # What moves data: before sizes, which have the same units.
     (
         "bandwidth",
@@ -262,6 +216,20 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ("prompt", r"(?<=summarize )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=into )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=write )" + LENGTH + TOKENS, tokens),
+    (
+        "output",
+        LENGTH
+        + r"[ -]words?(?= (?:answers?|repl(?:y|ies)|responses?|essays?|stor(?:y|ies)|output)\b)",
+        english_words,
+    ),
+    ("output", r"(?<=write )(?:an? )?" + LENGTH + r"[ -]words?\b", english_words),
+    ("output", r"(?<=generate )" + LENGTH + r"[ -]words?\b", english_words),
+    (
+        "prompt",
+        LENGTH + r"[ -]words?(?= (?:(?:document|text|article|file|book|paper|prompt)s?|input)\b)",
+        english_words,
+    ),
+    ("prompt", r"(?<=summarize )(?:an? )?" + LENGTH + r"[ -]words?\b", english_words),
     ("output", r"(?<=generate )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=how long for )" + LENGTH + TOKENS, tokens),
     ("output", r"(?<=generating )" + LENGTH + TOKENS, tokens),
@@ -457,7 +425,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("tuning", r"\blora\b(?:\s*adapters?)?(?:\s*fine[ -]?tun(?:e|ed|es|ing))?", constant("lora")),
     ("tuning", r"\bfine[ -]?tun(?:e|ed|es|ing)\b[^,.]{0,60}?\bwith lora\b", constant("lora")),
-    ("tuning", r"\b(?:full )?fine[ -]?tun(?:e|ed|es|ing)\b|\bsft\b", constant("full")),
+    ("tuning", r"\b(?:full(?:y)? )?fine[ -]?tun(?:e|ed|es|ing)\b|\bsft\b", constant("full")),
 )
 
 PATTERNS: Final = tuple(

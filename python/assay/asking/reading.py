@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from assay.asking.names import Name, bare_sizes, named
+from assay.asking.numbers import WORDS_OF_A_TOKEN
 from assay.asking.quantities import PATTERNS
 from assay.asking.text import MASKS, masked, normalized, word_set, words
 
@@ -21,6 +23,7 @@ FILLER: Final = word_set(
     like know let say such between across over through up out off yes whether also still
     really actually exactly hello hi hey thanks thank suppose assume assuming am us ok okay i'm set go goes going put
     make makes possible possibly enough versus vs against compared compare comparison until
+    gives given rig rigs flat onto next beside alongside
     difference instead rather same both either single produce produces reach reaches achieve achieves
     deliver delivers expect hosting option options app application service product company team startup"""
 )
@@ -43,6 +46,7 @@ EXPLAINING: Final = word_set(
 """Words that ask where a figure comes from: the command then is `assay explain`."""
 
 
+_ARTICLE: Final = re.compile(r"\b(?:an?|a single) (?:single |nvidia |amd )?$")
 _POINTED: Final = re.compile(r"(?<![\d.])\d{1,3}\.\d{3}(?![\d.km])")
 _THOUSAND: Final = 1000
 
@@ -110,7 +114,8 @@ def read(question: str) -> Reading:
     ('llama-3.1-8b', 'h100_sxm', 4, 32768)
     """
     text = normalized(question)
-    rest, mentions = text, []
+    rest = text
+    mentions: list[tuple[float, Mention]] = []
 
     def take(
         start: int, end: int, slot: str, value: Any, mask: str, is_short: bool = False
@@ -133,6 +138,7 @@ def read(question: str) -> Reading:
             elif pattern.slot in ("gpu_price", "rent"):
                 take(*_around_names(match), pattern.slot, pattern.convert(match), "number")
     take_names(bare_sizes(rest))
+    mentions += _articled(text, mentions)
     mentions.sort(key=lambda pair: pair[0])
     parts = tuple(mention for _, mention in mentions)
     if any(part.value == "lora" for part in parts):
@@ -143,11 +149,26 @@ def read(question: str) -> Reading:
     return Reading(question.strip(), text, parts, rest, said=tuple(_taken_as(parts)))
 
 
+def _articled(text: str, mentions: list[tuple[float, Mention]]) -> list[tuple[float, Mention]]:
+    """A count of one of each accelerator with an article, beside others with a count: "an H100 or two L40S"."""
+    places = sorted((start, part.slot) for start, part in mentions)
+    names = [start for start, slot in places if slot == "accelerator"]
+    if len(names) < 2 or not any(slot == "gpus" for _, slot in places):
+        return []
+    before = {start: slot for (_, slot), (start, _) in pairwise(places)}
+    lone = [start for start in names if before.get(start) != "gpus"]
+    if not all(_ARTICLE.search(text[: int(start)]) for start in lone):
+        return []
+    return [(start - 0.5, Mention("gpus", 1, "one")) for start in lone]
+
+
 def _taken_as(mentions: tuple[Mention, ...]) -> Iterator[str]:
     """What is said of numbers and formats that are written in more than one way."""
     for part in mentions:
         if part.slot == "format" and "q" in part.value and part.words != part.value:
             yield f'"{part.words}" is {part.value}'
+        elif part.slot in ("prompt", "output") and "word" in part.words:
+            yield f'"{part.words}" are {part.value:,} tokens: {WORDS_OF_A_TOKEN:g} English words a token'
         elif part.slot == "concurrency" and re.search(
             r"employ|develop|engin|student|agent", part.words
         ):

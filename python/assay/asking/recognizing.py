@@ -24,6 +24,10 @@ _CHANGES: Final = re.compile(
     r"what if|(?:what )?happens?|effect|impact|change[sd]?\b"
     r"|\bif\b.*\b(?:goes?|rises?|falls?|drops?|becomes?|were|increases?)\b"
 )
+_BY_TIME: Final = re.compile(
+    r"\b(?:cost|price|charge|pay)s?\b.*\b(?:hour|hourly)\b|\bhourly (?:cost|price)"
+)
+"""A price by the hour is that of what is rented."""
 _OF_GPUS: Final = re.compile(r"\b(?:memory|vram|hbm|[tp]?flops?|bandwidth)\b")
 """What a node has as much of as its GPUs together."""
 _ASKS: Final = re.compile(r"\b(?:how|what|which|when|where|why|who|whose)\b")
@@ -39,15 +43,19 @@ def workload_of(reading: Reading) -> str:
     return "training" if trained else "serving"
 
 
-def recognized(reading: Reading) -> tuple[Reading, Intent | None, str]:
-    """The intent of a question and its workload; the reading says what no word of it asks for."""
-    rented = reading.slots & {"rent", "offer", "provider", "finance"}
+def recognized(reading: Reading, workload: str = "") -> tuple[Reading, Intent | None, str]:
+    """The intent of a question and its workload; the reading says what no word of it asks for.
+
+    A part of a question has the workload of the whole, which is given.
+    """
+    rented = bool(reading.slots & {"rent", "offer", "provider", "finance"})
+    rented = rented or _BY_TIME.search(reading.rest) is not None
     if rented and "node" in reading.slots and reading.values("finance") != ["buy"]:
         # Clouds rent out nodes by their GPUs.
         reading = with_node_as_gpus(reading)
     if "node" in reading.slots and _OF_GPUS.search(reading.rest):
         reading = with_node_as_gpus(reading)
-    workload = workload_of(reading)
+    workload = workload or workload_of(reading)
     intent = _by_words(reading, workload)
     if intent is not None:
         return reading, intent, workload
@@ -75,7 +83,7 @@ def _by_slots(reading: Reading, workload: str) -> tuple[str, str] | None:
         return "load", "what the latency is"
     if slots & {"rent", "provider", "electricity_price"}:
         return "cost", "what it costs"
-    if slots & {"tpot_limit", "ttft_limit"} and slots >= {"concurrency", "accelerator"}:
+    if slots & {"tpot_limit", "ttft_limit", "speed"} and slots >= {"concurrency", "accelerator"}:
         return "users", "whether it serves them"
     if _ASKS.search(reading.rest):
         # Something else is asked for, in words that are not understood.

@@ -30,10 +30,6 @@ _MACHINE_AT: Final = re.compile(
 _ALL_AT: Final = re.compile(r"\b" + _MANY + r"\b[^,;?$]{0,16}$")
 _OF_ONE: Final = re.compile(r"gpu|card|each|apiece")
 _EACH: Final = re.compile(r"^[\s,(]*(?:each|apiece|per (?:gpu|card))\b")
-_LIMIT: Final = re.compile(
-    r"(?:<=?|\b(?:under|below|within|less than|lower than|cheaper than|at most|no more than|not more than|up to"
-    r"|max(?:imum)?(?: of)?|limit of|budget of))\s*$"
-)
 _REACH: Final = 48
 """Characters before a price in which its owner is looked for."""
 _DEAREST: Final = 2.0
@@ -54,11 +50,6 @@ def with_price_per_gpu(reading: Reading) -> Reading:
             continue
         at = max(reading.text.find(part.words, after), 0)
         after = at + len(part.words)
-        if limit := _LIMIT.search(reading.text[:at]):
-            raise InputError(
-                f'"{limit.group().strip()} {part.words}": a limit of a price, not a price',
-                "answers are at prices: leave the limit out, and compare the figures with it",
-            )
         owners = _owners(reading, part, at, gpus)
         if owners is None:
             if gpus is not None and gpus > 1 and not _OF_ONE.search(part.words):

@@ -56,10 +56,44 @@ _REWRITTEN: Final = (
         r"\1 \2 \3 \1 \4",
     ),
     (
-        r"\b(?:(?:doubl|increas|rais|chang|mov)(?:e|ing) |go(?:ing)? )?(?:the )?"
-        r"(batch(?: size)?|context|concurrency) from (\d{1,6}k?) to (\d{1,6}k?)\b",
+        r"\b(?:(?:i |we )?(?:doubl|increas|rais|chang|mov|halv|reduc|lower|shrink|grow|drop|cut)(?:e|ing)? "
+        r"|go(?:ing)? )?(?:the )?(batch(?: size)?|context|concurrency|prompt|output)"
+        r"(?: length)?(?: goes| grows| rises| falls| drops| changes)? from (\d{1,6}k?) to (\d{1,6}k?)"
+        r"(?: tokens)?\b",
         r"\1 \2 vs \1 \3",
     ),
+    # What a price becomes is its value; by how much it changed says nothing more.
+    (r"\b(?:doubles?|doubled|triples?|tripled|halves|halved) to (?=\$? ?\d)", "rises to "),
+    (r"\bgood enough\b", "enough"),
+    # Units in words.
+    (r"\bwatt[ -]?hours?\b", "wh"),
+    (r"\b(?:kilowatt|kw)[ -]hours?\b", "kwh"),
+    (r"\b(?:megawatt|mw)[ -]hours?\b", "mwh"),
+    (r"\b(?:gigawatt|gw)[ -]hours?\b", "gwh"),
+    (r"(?<=\d)( ?)megawatts?\b", r"\1mw"),
+    (r"(?<=\d)( ?)kilowatts?\b", r"\1kw"),
+    (r"(?<=\d)( ?)gigawatts?\b", r"\1gw"),
+    (r"\bterabytes? (?:per|a|/) ?sec(?:ond)?s?\b", "tb/s"),
+    (r"\bgigabytes? (?:per|a|/) ?sec(?:ond)?s?\b", "gb/s"),
+    (r"\bgigabits? (?:per|a|/) ?sec(?:ond)?s?\b", "gbit/s"),
+    (r"\bbtus?(?: ?(?:/|per) ?h(?:ou)?r?)?\b|\bbritish thermal units?(?: per hour)?\b", "btu"),
+    (r"\bfor all (?:of them|two|three|four|eight|sixteen|\d{1,6})(?: of them)?\b", "in total"),
+    # Money in words.
+    (r"\bhalf a (million|billion|trillion)\b(?! (?:training |output |input )?tokens)", r"0.5 \1"),
+    (r"\b(?:a|one) (million|billion|thousand) (?:dollars|usd|bucks)\b", r"$1 \1"),
+    (r"\b(\d{1,6}(?:\.\d{1,3})?) (million|billion|thousand|k) (?:dollars|usd|bucks)\b", r"$\1 \2"),
+    (r"\b(?:an?|1) (?:dollar|buck) (?:and )?(\d\d)\b(?: cents)?", r"$1.\1"),
+    (r"\b(\d{1,3}) (?:dollars|bucks) (?:and )?(\d\d)\b(?: cents)?", r"$\1.\2"),
+    (r"\ba (?:dollar|buck)(?= (?:an? |per |/|each))", "$1"),
+    # So many users with requests of their own.
+    (
+        r"\b(\d{1,9}(?:k|m)?) (?:(?:daily|monthly|weekly) )?(?:active )?(users|customers|employees|people)"
+        r"(?: who| that)?(?: each)? (?:send|sending|making|make|doing|do|with) "
+        r"(\d{1,6} (?:requests?|queries|prompts|messages|calls) (?:per|a|an|each|every) (?:second|minute|hour|day))"
+        r"(?: each)?",
+        r"\1 \2, \3 each",
+    ),
+    (r"(?<=\d )messages(?= (?:per|a|an|each|every) (?:second|minute|hour|day))", "requests"),
     # Servers run all of the time, unless a load is said.
     (r"\b24/7\b", "all of the time"),
     # Whether it does not fit is whether it fits: the answer says which.

@@ -40,7 +40,7 @@ _OPTIONS: Final = {
 _FORMATS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "f16": "bf16"}
 _SHORT_SEQUENCE: Final = 2048
 """Tokens of a sequence that is tried where a run does not fit: as models were fine-tuned before 8k."""
-_SOME: Final = 64
+SOME: Final = 64
 """GPUs of a run whose figure is wanted for each of them."""
 _OF_GPUS: Final = re.compile(r"\bgpu (?:failures?|faults?|crash(?:es)?|errors?)\b")
 _DAYS_OF_A_YEAR: Final = 365.0
@@ -184,7 +184,10 @@ def gpu_hours(reading: Reading) -> Outcome:
 
 def cost(reading: Reading) -> Outcome:
     """Cost of a run."""
-    return _estimate(reading, "econ.run.total_cost", "tariffs")
+    outcome = _estimate(reading, "econ.run.total_cost", "tariffs")
+    if reading.slots & {"rent", "offer", "provider", "finance"}:
+        return outcome
+    return replace(outcome, assumed=("owned GPUs", *outcome.assumed))
 
 
 def electricity(reading: Reading) -> Outcome:
@@ -258,7 +261,9 @@ def trained_tokens(reading: Reading) -> Outcome:
     outcome = throughput(reading.with_values({"days": None}))
     whole = days * 86400 * (outcome.result.value or math.nan)
     text = f"{tokens_text(float(f'{whole:.3g}'))} tokens in {days:g} days, without interruptions: {outcome.text}"
-    assumed = tuple(line for line in outcome.assumed if not line.endswith(" tokens"))
+    assumed = tuple(
+        line for line in outcome.assumed if not line.endswith(" tokens") or "sequences" in line
+    )
     return replace(outcome, text=text, value=whole, unit="token", assumed=assumed)
 
 
@@ -266,7 +271,9 @@ def memory(reading: Reading) -> Outcome:
     """Memory of a GPU in the fastest layout that fits."""
     if gpus_of(reading) is None:
         return all_states(reading)
-    return _estimate(reading, "parallelism.memory.total", counts_tokens=False)
+    outcome = _estimate(reading, "parallelism.memory.total", counts_tokens=False)
+    unasked = (f"in {PLACE}", f"{tokens_text(TOKENS)} tokens")
+    return replace(outcome, assumed=tuple(line for line in outcome.assumed if line not in unasked))
 
 
 def energy(reading: Reading) -> Outcome:
@@ -302,13 +309,13 @@ def throughput(reading: Reading) -> Outcome:
     """Training tokens per second, of the job or of each of its GPUs."""
     counted = reading
     if "per_gpu" in reading.slots and gpus_of(reading) is None:
-        counted = reading.with_values({"gpus": _SOME})
+        counted = reading.with_values({"gpus": SOME})
     outcome = _estimate(counted, "training.tokens_per_second", counts_tokens=False)
     if "per_gpu" not in reading.slots:
         return outcome
     if counted is not reading:
-        outcome = replace(outcome, assumed=(f"{_SOME} GPUs", *outcome.assumed))
-    number = gpus_of(reading) or _SOME
+        outcome = replace(outcome, assumed=(f"{SOME} GPUs", *outcome.assumed))
+    number = gpus_of(reading) or SOME
     each = (outcome.result.value or math.nan) / number
     return replace(outcome, text=f"{each:,.4g} token/s per GPU", value=each, unit="token/s")
 

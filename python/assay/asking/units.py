@@ -17,17 +17,33 @@ _UNITS: Final = {
     "kb": "kB", "wh": "Wh", "kwh": "kWh", "mwh": "MWh", "gwh": "GWh", "joule": "J", "ton": "t",
     "tonne": "t", "kg": "kg", "kilogram": "kg", "gram": "g", "kw": "kW", "mw": "MW", "watt": "W", "kilowatt": "kW",
     "megawatt": "MW",
+    "tb/s": "TB/s", "gb/s": "GB/s", "gbit/s": "Gbit/s", "btu": "BTU/h",
     "ms": "ms", "millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "day",
 }  # fmt: skip
 """Units by the words for them; a ton of a question is a metric one."""
-_ASKED: Final = re.compile(rf"\b(?:in|how many) (?P<unit>{'|'.join(_UNITS)})s?\b(?!\s*(?:/|per\b))")
+_ASKED: Final = re.compile(
+    rf"(?:^|\b(?:in|how many) )(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})s?\b(?!\s*(?:/|per\b))"
+)
 _TAKEN_FROM: Final = re.compile(r"/(?:GPU|node|request)$")
+_OF_A_TOKEN: Final = re.compile(r"/token$")
+_BTU: Final = 3.412141633
+"""British thermal units by the hour of a watt: 3,600 J over 1,055.056 (International Table BTU)."""
 
 
 def asked_unit(reading: Reading) -> str:
     """The word of the unit that the question asks for, or nothing."""
     match = _ASKED.search(reading.rest)
     return match["unit"] if match else ""
+
+
+def _in_btu(outcome: Outcome, value: float, shown: str) -> Outcome:
+    """A power in British thermal units by the hour, which no unit of the graph is."""
+    given = parse_unit(_TAKEN_FROM.sub("", shown))
+    if given.powers != parse_unit("W").powers:
+        raise InputError(f"BTU: the answer is {outcome.result.text}", "leave the unit out")
+    whole = value * float(given.scale) * _BTU
+    text = f"{_rounded(whole, 4)} BTU/h ({outcome.text})"
+    return replace(outcome, text=text, value=whole, unit="BTU/h")
 
 
 def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
@@ -37,12 +53,19 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
     if not word or value is None or outcome.verdict or outcome.choice:
         return outcome
     name = _UNITS[word]
+    if word == "btu":
+        return _in_btu(outcome, value, shown)
     tokens = reading.get("per_tokens")
     if tokens and outcome.value is None and shown.endswith("/token"):
         # So many Wh for each thousand tokens: of the tokens, as asked for.
         value, shown = value * tokens, shown.removesuffix("/token")
         outcome = replace(outcome, value=value, unit=shown)
-    wanted, given = parse_unit(name), parse_unit(_TAKEN_FROM.sub("", shown))
+    wanted = parse_unit(name)
+    shown = _TAKEN_FROM.sub("", shown.replace("/(s*GPU)", "/s"))
+    given = parse_unit(shown)
+    if wanted.powers != given.powers and outcome.value is None:
+        # So many kB of each token.
+        given = parse_unit(_OF_A_TOKEN.sub("", shown))
     if wanted.powers != given.powers:
         if outcome.value is not None:
             # A figure of the question's own making, such as interruptions in some days.

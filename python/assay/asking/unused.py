@@ -24,7 +24,8 @@ _CHANGE_WORDS: Final = word_set(
 )
 _COMPARING_WORDS: Final = word_set(
     """which better best faster cheaper cheapest fastest compare compared between choose pick
-    prefer higher highest lower lowest more less ahead wins win winner dearer slower slowest country state region place
+    prefer higher highest lower lowest more less change changes grow
+    grows much ahead wins win winner dearer slower slowest country state region place
     or instead card one expensive worse speedup speed"""
 )
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
@@ -47,7 +48,7 @@ def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: boo
     # Two values where one is meant, and no comparison over them.
     for several in {part.slot for part in reading.mentions}:
         values = reading.values(several)
-        if len(values) > 1 and several not in slots:
+        if len(values) > 1 and several not in slots and intent.name != "equivalent":
             left += [part.words for part in reading.mentions if part.slot == several][1:]
     left += chosen_kinds(reading, intent)
     if not slots:
@@ -75,7 +76,7 @@ def _known(reading: Reading, intent: Intent, compares: bool, changes: bool) -> f
     if "nodes" in reading.slots:
         known |= _NODE_WORDS
     if unit := asked_unit(reading):
-        known |= {unit, f"{unit}s"}
+        known |= {unit, f"{unit}s", *unit.split("/")}
     if "gpus" in reading.slots:
         # A node of so many GPUs.
         known |= {"node", "server", "machine", "box"}

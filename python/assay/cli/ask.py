@@ -32,7 +32,8 @@ def ask_command(
 def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
     outcome = answer.outcome
     if outcome is None:
-        yield (("nearest ", styles.FAINT), (answer.nearest, styles.NAME))
+        if answer.nearest:
+            yield (("nearest ", styles.FAINT), (answer.nearest, styles.NAME))
         return
     for line in outcome.lines:
         yield (("$ ", styles.FAINT), (line, styles.NAME))

@@ -31,7 +31,7 @@ class Intent:
     """The command that comes nearest where the question is refused."""
     workload: str = ""
     needs: frozenset[str] = frozenset()
-    """Slots that the question must fill; `slot=value` with this value alone."""
+    """Slots that the question must fill; `slot=value` with this value alone, `slot|slot` one of them."""
     lacks: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     """Further words that it understands."""

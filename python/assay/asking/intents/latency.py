@@ -65,7 +65,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         lacks="rate concurrency",
         words=(
             "request requests second s req sustain sustained handle maximum max highest "
-            "many traffic peak minute hour"
+            "many traffic peak minute hour break breaks exceed exceeds violate violates"
         ),
         more_is_better=True,
     ),

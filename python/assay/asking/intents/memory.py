@@ -96,7 +96,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots="model",
         nearest=RESOLVE.format("architecture.parameters"),
         needs="model",
-        words="active total weights billion",
+        words="active activate activates activated total weights billion",
     ),
     intent(
         name="users",
@@ -185,11 +185,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"\b(?:smallest|minimum|minimal|least) (?:single )?(?:gpu|card|accelerator)\b",
         ),
         answer=memory.smallest,
-        slots="model format native context concurrency",
+        slots="model format native context concurrency rent_limit finance",
         nearest=RESOLVE.format("serving.kv.max_concurrency"),
         needs="model",
         lacks="accelerator rate gpus nodes tokens",
-        words="run runs fit fits hold holds load loads single big smallest",
+        words="run runs fit fits hold holds load loads single big smallest cost costs hour",
     ),
     intent(
         name="fewest",
@@ -232,7 +232,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             "llama3_8b_h200_serving{entries}"
         ),
         needs="model",
-        lacks="rate tokens tpot_limit ttft_limit",
+        lacks="rate tokens tpot_limit ttft_limit rent_limit cost_limit speed",
         words="big fits load work works able hold holds vram gb run memory",
     ),
 )

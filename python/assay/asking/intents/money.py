@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import costs, facts, replicas, serving, throughput
-from assay.asking.intents.intent import COST, LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
+from assay.asking import affording, costs, facts, replicas, serving, throughput
+from assay.asking.intents.intent import (
+    COST,
+    LATENCY,
+    LOAD,
+    MACHINE,
+    MONEY,
+    RESOLVE,
+    SERVED,
+    Intent,
+    intent,
+)
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
@@ -17,6 +27,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         needs="accelerator budget",
         lacks="model tokens",
         words="gpu hours hour buy rent get",
+    ),
+    intent(
+        name="within-cost",
+        workload="serving",
+        cue=(r"^(?:can|could|is|will|would)\b", r"\bpossible\b", r"\bafford\b"),
+        answer=affording.within_cost,
+        slots=f"{MACHINE} provider finance cost_limit rent_limit",
+        nearest=RESOLVE.format("econ.serving.rate"),
+        needs="model cost_limit|rent_limit",
+        lacks="rate tokens requests concurrency prompt output context days per_time rent budget factor",
+        words="possible afford less",
     ),
     intent(
         name="rate-cost",
@@ -78,7 +99,10 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"(?:what|which) (?:gpu|card|accelerator)s?\b(?!.*(?:fast|quick|speed|through|laten))",
         ),
         answer=costs.cost,
-        slots=f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days token_rate",
+        slots=(
+            f"{SERVED} {MONEY} ttft_limit tpot_limit tokens per_tokens per_time days token_rate "
+            "rent_limit cost_limit"
+        ),
         nearest=RESOLVE.format("econ.cost.per_output_token"),
         words=(
             "output input cached pay dollar cloud buy should effective hour hourly generate generating process "
@@ -116,12 +140,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"generation rate",
             r"tokens? (?:per|an?|each|every|in an?|/) ?(?:minute|hour|day|week|month|year)\b",
             r"how many tokens can\b",
+            r"how many (?:output|generated) tokens\b",
         ),
         answer=throughput.throughput,
         slots=f"{SERVED} per_gpu days",
         nearest=RESOLVE.format("serving.throughput"),
         lacks="rate speed",
         words=(
+            "quantize quantizing quantized "
             "output second s tok higher highest best better fast user see max maximum maximal peak most "
             "sec saturated saturation minute hour day week month year generation generates generate slower happens"
         ),

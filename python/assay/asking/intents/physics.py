@@ -4,12 +4,77 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import physics
+from assay.asking import physical_changes, physics
 from assay.asking.intents.intent import RESOLVE, TRAIN, Intent, intent
 
 _NODES: Final = "2 3 4 5 7 2nm 3nm 4nm 5nm 7nm nm n2 n3 n3e n4 n4p n5 n7 tsmc process node nodes"
 
+_CHANGED: Final = (
+    "what if happens happen effect impact change changes does do doubling halving double halve drops drop falls "
+    "rises goes hotter colder warmer lower higher euv source power yield yields coolant cooling voltage volt volts "
+    "supply wafer wafers price prices cost costs token tokens step steps time speed fast slow carbon co2 "
+    "emissions energy watts die dies good gpu scanner vdd temperature run runs running"
+)
+
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="physical-change",
+        cue=(
+            r"\beuv\b", r"\bsource power\b", r"\byields?\b", r"\bcoolant\b", r"\bvolt(?:s|age)\b",
+            r"\bsupply\b", r"\bwafers?\b",
+        ),
+        answer=physical_changes.change,
+        slots="accelerator factor yield_share kelvin volts wafer_price",
+        nearest=TRAIN.format("econ.cost.per_token") + " --with packs/h100_floor",
+        needs="factor|yield_share|kelvin|volts|wafer_price",
+        lacks="model tokens rate gpus",
+        words=_CHANGED,
+    ),
+    intent(
+        name="physical-change",
+        cue=(r"\ue007",),
+        answer=physical_changes.change,
+        slots="accelerator yield_share kelvin volts wafer_price",
+        nearest=TRAIN.format("econ.cost.per_token") + " --with packs/h100_floor",
+        needs="volts|kelvin",
+        lacks="model tokens rate gpus",
+        words=_CHANGED,
+    ),
+    intent(
+        name="price-by-silicon",
+        cue=(r"\b(?:price|cost)s?\b.*\b(?:from|by|out of) (?:its|the|their) (?:wafers?|silicon|sand|dies?)\b",),
+        answer=physical_changes.price_by_silicon,
+        slots="accelerator",
+        nearest=TRAIN.format("econ.gpu.price") + " --with packs/h100_floor",
+        words="price prices cost costs wafer wafers silicon sand die dies gpu",
+    ),
+    intent(
+        name="wafer-emissions",
+        cue=(
+            r"\b(?:co2e?|carbon|emissions?|footprint)\b.*\bwafers?\b",
+            r"\bwafers?\b.*\b(?:co2e?|carbon|emissions?|footprint|emit)\b",
+        ),
+        answer=physics.wafer_emissions,
+        slots="",
+        nearest=TRAIN.format("manufacturing.footprint.wafer"),
+        words=f"{_NODES} co2 co2e carbon emissions emission footprint wafer wafers emit emits make making logic",
+    ),
+    intent(
+        name="embodied",
+        cue=(
+            r"\bembodied\b",
+            r"\b(?:co2e?|carbon|emissions?|footprint)\b.*\b(?:mak|manufactur|produc)(?:e|ing)\b",
+            r"\b(?:mak|manufactur|produc)(?:e|ing)\b.*\b(?:co2e?|carbon|emissions?|footprint|emit)\b",
+        ),
+        answer=physics.embodied,
+        slots="accelerator gpus node",
+        nearest=TRAIN.format("carbon.gpu.embodied"),
+        lacks="model tokens place days per_time",
+        words=(
+            "embodied carbon co2 co2e emissions footprint make making manufacture manufacturing produce "
+            "producing emit emits manufactured"
+        ),
+    ),
     intent(
         name="density",
         cue=(r"\btransistors?\b.*\b(?:density|dense|mm2)\b", r"\bdensity\b.*\b(?:nm|n\d)",),
@@ -36,7 +101,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         answer=physics.wafer,
         slots="accelerator",
         nearest=TRAIN.format("manufacturing.wafer.price"),
-        words=f"{_NODES} wafer wafers price prices cost costs dies die chips good fit",
+        words=f"{_NODES} wafer wafers price prices cost costs dies die chips good fit gross",
     ),
     intent(
         name="yield",

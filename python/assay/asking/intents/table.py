@@ -10,6 +10,7 @@ from assay.asking.intents import (
     energy,
     facts,
     gaps,
+    hardware,
     latency,
     memory,
     money,
@@ -20,8 +21,8 @@ from assay.asking.intents.intent import Intent
 from assay.asking.reading import Reading
 
 INTENTS: Final = (
-    *gaps.INTENTS, *physics.INTENTS, *architecture.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS,
-    *latency.INTENTS, *energy.INTENTS, *money.INTENTS,
+    *gaps.INTENTS, *physics.INTENTS, *architecture.INTENTS, *hardware.INTENTS, *facts.INTENTS,
+    *training.INTENTS, *memory.INTENTS, *latency.INTENTS, *energy.INTENTS, *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
 
@@ -41,7 +42,7 @@ def applies(asked: Intent, reading: Reading, workload: str) -> bool:
         return False
     for need in asked.needs:
         slot, _, value = need.partition("=")
-        if slot not in reading.slots or (value and reading.values(slot) != [value]):
+        if not reading.slots & set(slot.split("|")) or (value and reading.values(slot) != [value]):
             return False
     return has_cue(asked, reading.rest)
 

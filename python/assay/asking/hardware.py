@@ -1,0 +1,227 @@
+"""Accelerators side by side by a figure of their own: the most memory, FLOP/s by dollar, all below a rent."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from assay.asking.amounts import amount
+from assay.asking.cases import Case
+from assay.asking.commands import SERVING, Command
+from assay.asking.outcome import Outcome
+from assay.asking.reading import Reading
+from assay.catalog import entries, offers
+from assay.errors import InputError
+from assay.plurals import count
+
+_SHOWN: Final = 8
+"""Accelerators that are listed."""
+_NO_GPU: Final = ("tpu_", "trainium", "gaudi", "cpu_")
+_OF_ANY: Final = re.compile(r"\b(?:accelerators?|chips?|hardware)\b")
+_GAMING: Final = re.compile(r"\b(?:gaming|consumer|geforce|desktop)\b")
+_PER_DOLLAR: Final = re.compile(r"\bper (?:dollar|usd|buck)\b|\bfor the (?:money|price)\b")
+_PER_WATT: Final = re.compile(r"\bper (?:watt|w)\b")
+_LEAST: Final = re.compile(
+    r"\b(?:least|lowest|smallest|fewest|cheapest|slowest|less|lower|worst|minimum)\b"
+)
+_SAME: Final = 1.005
+_STUDIES: Final = ("market", "deepseek")
+"""Sources of prices that rent nothing out: an index, and a report that assumes one."""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A figure of accelerators: the words for it, its variable, and the unit that it is written in."""
+
+    words: re.Pattern[str]
+    variable: str
+    unit: str
+    scale: float
+
+
+_FIGURES: Final = (
+    _Figure(
+        re.compile(r"\bbandwidth\b|\bfast(?:est)? memory\b"), "gpu.memory.bandwidth", "TB/s", 1e12
+    ),
+    _Figure(re.compile(r"\bl2\b|\bcache\b"), "gpu.cache.capacity", "MB", 1e6),
+    _Figure(re.compile(r"\bmemory\b|\bvram\b|\bhbm\b|\bgb\b"), "gpu.memory.capacity", "GB", 1e9),
+    _Figure(
+        re.compile(r"\b[tp]?flops?\b|flop/s|\bcompute\b|\bpeak\b"),
+        "gpu.peak_flops",
+        "TFLOP/s",
+        1e12,
+    ),
+    _Figure(re.compile(r"\bpower\b|\btdp\b|\bwatts?\b"), "gpu.power.limit", "W", 1.0),
+    _Figure(re.compile(r"\bsms\b|\bmultiprocessors\b"), "gpu.multiprocessors", "SMs", 1.0),
+    _Figure(
+        re.compile(r"\bexpensive\b|\bcheap(?:est)?\b|\bprice\b|\bcosts?\b"),
+        "econ.gpu.price",
+        "USD",
+        1.0,
+    ),
+)
+_PRICE: Final = _FIGURES[-1]
+_POWER: Final = "gpu.power.limit"
+
+
+def _names(reading: Reading) -> list[str]:
+    """The accelerators that a question is about: GPUs, unless it says accelerators or chips."""
+    names = [name for name in entries.names("accelerators") if not name.startswith("cpu_")]
+    if _GAMING.search(reading.rest):
+        return [name for name in names if name.startswith("rtx_")]
+    if _OF_ANY.search(reading.rest):
+        return names
+    return [name for name in names if not name.startswith(_NO_GPU)]
+
+
+def best(reading: Reading) -> Outcome:
+    """The accelerator of the catalog that has the most, or the least, of something."""
+    figure = next(figure for figure in _FIGURES if figure.words.search(reading.rest))
+    by = _PRICE.variable if _PER_DOLLAR.search(reading.rest) else ""
+    by = by or (_POWER if _PER_WATT.search(reading.rest) else "")
+    if by == figure.variable:
+        raise InputError(f"{figure.unit} by {figure.unit}", "name what is wanted for each")
+    least = _LEAST.search(reading.rest) is not None
+    values: dict[str, float] = {}
+    for name in _names(reading):
+        value, divisor = _case(name).values(figure.variable, by or figure.variable)
+        if value and (not by or divisor):
+            values[name] = value / (divisor or 1.0) if by else value
+    return _ordered(values, figure, by, least)
+
+
+def _case(name: str) -> Case:
+    return Case(SERVING, (f"accelerators/{name}",))
+
+
+def _ordered(values: Mapping[str, float], figure: _Figure, by: str, least: bool) -> Outcome:
+    ordered = sorted(values, key=lambda name: values[name] * (1 if least else -1))
+    unit = {"": "", _PRICE.variable: " per 1,000 USD", _POWER: " per W"}[by]
+    times = 1000.0 if by == _PRICE.variable else 1.0
+
+    def text(name: str) -> str:
+        value = times * values[name] / figure.scale
+        return (
+            f"{amount(value, 'USD')}{unit}"
+            if figure is _PRICE
+            else f"{value:,.4g} {figure.unit}{unit}"
+        )
+
+    first, second = ordered[:2]
+    ratio = max(values[first], values[second]) / min(values[first], values[second])
+    same = [
+        name
+        for name in ordered
+        if max(values[name] / values[first], values[first] / values[name]) < _SAME
+    ]
+    lead = f"{', '.join(same)}: each" if len(same) > 1 else f"{first}:"
+    result = _case(first).resolve(figure.variable, intervals=False).run()
+    commands: list[Command] = [result.command]
+    if by:
+        commands.append(_case(first).resolve(by, intervals=False))
+    assumed = [f"of {count(len(values), 'accelerator')} of the catalog, each alone"]
+    if figure.variable == "gpu.peak_flops":
+        assumed.append("dense, in 16 bits")
+    if _PRICE.variable in (by, figure.variable):
+        assumed.append("prices to buy, of those that the catalog has one of")
+    if by == _POWER:
+        assumed.append("by the limit of board power")
+    return Outcome(
+        f"{lead} {text(first)}; then {ordered[len(same)]}, {text(ordered[len(same)])}" if len(same) < len(ordered)
+        else f"{lead} {text(first)}",
+        result, tuple(commands), tuple(assumed), choice=first, ratio=ratio,
+        value=times * values[first] / figure.scale, unit=figure.unit if not by else f"{figure.unit}{unit}",
+        rows=[(name, text(name)) for name in ordered[:_SHOWN]],
+    )  # fmt: skip
+
+
+def listed(reading: Reading) -> Outcome:
+    """The accelerators with at least so much memory, or that are rented out for less than a limit."""
+    size, limit = reading.get("memory"), reading.get("rent_limit")
+    rows: list[tuple[float, str, str]] = []
+    for name in _names(reading):
+        own = entries.read("accelerators", name).given.get("gpu.memory.capacity", 0.0)
+        offer = offers.usual(name)
+        if offer is not None and offer.provider in _STUDIES:
+            offer = None
+        if size is not None and max(own / 1e9, own / 2**30) < size - 0.5:
+            continue
+        if limit is not None and (offer is None or offer.usd_per_hour > limit):
+            continue
+        price = "" if offer is None else f", {offer.text}"
+        order = -own if limit is None or offer is None else offer.usd_per_hour
+        rows.append((order, name, f"{own / 1e9:,.4g} GB{price}"))
+    if not rows:
+        raise InputError("no accelerator of the catalog is so", "assay catalog list accelerators")
+    rows.sort()
+    names = [name for _, name, _ in rows]
+    result = _case(names[0]).resolve("gpu.memory.capacity", intervals=False).run()
+    assumed = ("rents are the usual offers of the catalog",) if limit is not None else ()
+    return Outcome(
+        f"{count(len(names), 'accelerator')}: {', '.join(names)}", result, (), assumed,
+        value=len(names), unit="1", rows=[(name, text) for _, name, text in rows],
+    )  # fmt: skip
+
+
+def offers_within(reading: Reading) -> Outcome:
+    """The offers of an accelerator below a limit of its rent."""
+    accelerator, limit = str(reading.get("accelerator")), float(reading.get("rent_limit"))
+    terms, provider = reading.get("offer"), reading.get("provider")
+    every = sorted(
+        (
+            offer
+            for offer in offers.offers(accelerator)
+            if terms in (None, offer.terms)
+            and provider in (None, offer.provider)
+            and offer.provider not in _STUDIES
+        ),
+        key=lambda offer: offer.usd_per_hour,
+    )
+    if not every:
+        raise InputError(
+            f"the catalog has no such offer of {accelerator}", "assay catalog list rents"
+        )
+    within = [offer for offer in every if offer.usd_per_hour <= limit]
+    case = Case(SERVING, (f"accelerators/{accelerator}", "finance/rented"), offer=every[0].name)
+    result = case.resolve("econ.rent.price", intervals=False).run()
+    texts = ", ".join(f"{offer.name} at ${offer.usd_per_hour:.4g}" for offer in within)
+    text = f"{texts} per GPU-hour"
+    if not within:
+        text = f"none: the cheapest of the catalog is {every[0].name} at {result.text}"
+    on_demand = [offer for offer in within if offer.terms == "on-demand"]
+    said = () if on_demand or not within else (f"none on demand below ${limit:g}",)
+    return Outcome(
+        text, result, assumed=said, verdict="yes" if within else "no",
+        rows=[(offer.name, f"${offer.usd_per_hour:.4g} per GPU-hour") for offer in every],
+    )  # fmt: skip
+
+
+def ridge(reading: Reading) -> Outcome:
+    """Operations by byte at which an accelerator's compute takes as long as its memory."""
+    case = _case(str(reading.get("accelerator")))
+    peak, bandwidth = (
+        case.resolve(name, intervals=False).run()
+        for name in ("gpu.peak_flops", "gpu.memory.bandwidth")
+    )
+    operations = case.values("gpu.peak_flops", "gpu.memory.bandwidth")
+    value = (operations[0] or math.nan) / (operations[1] or math.nan)
+    text = f"{value:,.4g} FLOP/byte: {peak.text} over {bandwidth.text}"
+    commands = (peak.command, bandwidth.command)
+    return Outcome(text, peak, commands, ("dense, in 16 bits",), value=value, unit="FLOP/byte")
+
+
+def equivalent(reading: Reading) -> Outcome:
+    """How many of one accelerator have as much of something as another."""
+    many, one = reading.values("accelerator")
+    gpus = int(reading.get("gpus", 1))
+    figure = next(figure for figure in _FIGURES if figure.words.search(reading.rest))
+    (each,), (whole,) = (_case(name).values(figure.variable) for name in (many, one))
+    ratio = gpus * (whole or math.nan) / (each or math.nan)
+    result = _case(one).resolve(figure.variable, intervals=False).run()
+    commands = (result.command, _case(many).resolve(figure.variable, intervals=False))
+    number = math.ceil(ratio - 1e-9)
+    text = f"{number:,} x {many} ({ratio:.3g}): {gpus} x {one} {'has' if gpus == 1 else 'have'} {result.text}"
+    return Outcome(text, result, commands, value=number, unit="GPU", ratio=ratio)
