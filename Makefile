@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate plan-checks lint lint-python lint-rust format web check-web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,10 @@ format: setup ## format the Python and Rust sources in place
 web: ## check, test and build the front end; needs Node 20 or later, npm and rustup
 	rustup target add wasm32-unknown-unknown
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+
+plan-checks: setup ## figures of assay plan: optima, budgets, queues, time, and 500 servers beside replays of them
+	$(BIN)/python -m pytest -m "slow or not slow" tests/planner/capacity
+	$(BIN)/python scripts/compare_queue_models.py --servers 500 --seed 11 --least 0.95
 
 check-web: setup ## check the pages: types, lints, unit tests, and that the committed build is theirs
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test

@@ -90,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--servers", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--least", type=float, help="share of percentiles that must agree")
     options = parser.parse_args()
     generator = np.random.default_rng(options.seed)
     errors, agreeing = defaultdict(list), defaultdict(list)
@@ -111,6 +112,8 @@ def main() -> None:
     shares = [agrees for values in agreeing.values() for agrees in values]
     print(f"percentiles that agree {np.mean(shares):.1%} of {len(shares):,}")
     print(f"servers of which all agree {np.mean(whole):.1%} of {len(whole):,}")
+    if options.least is not None and np.mean(shares) < options.least:
+        raise SystemExit(f"fewer percentiles agree than {options.least:.0%}")
 
 
 if __name__ == "__main__":

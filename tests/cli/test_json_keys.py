@@ -70,7 +70,7 @@ PLANNED = {
     "prefix_hits": NUMBER, "usd_per_hour": NUMBER, "usd_per_month": NUMBER,
     "usd_per_request": NUMBER, "usd_per_million_input": NUMBER, "usd_per_million_output": NUMBER,
     "watts": NUMBER, "peak_watts": NUMBER, "rated_watts": NUMBER, "joules_per_token": NUMBER,
-    "kilograms_per_hour": NUMBER, "terms": TEXT,
+    "kilograms_per_hour": NUMBER, "terms": TEXT, "starts": COUNT, "replica_usd_per_hour": NUMBER,
     "latencies": {"first_token": _LEVELS, "output_token": _LEVELS, "end_to_end": _LEVELS},
     "attained": {"value": NUMBER, "lo": NUMBER, "hi": NUMBER},
 }  # fmt: skip

@@ -38,6 +38,9 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
 BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n" + "".join(
     f"{n},GPT-4,100,{20 if n else 0},120,API log\n" for n in range(4)
 )
+DATED = "timestamp,prompt_tokens,completion_tokens\n" + "".join(
+    f"2026-11-16T18:15:4{n}Z,512,100\n" for n in range(3)
+)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +50,10 @@ BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
         (MOONCAKE, 3, 600.0, 1.5),
         (AZURE, 3, 374.0, 1.5),
         (BURST, 3, 100.0, 1.5),
+        (DATED, 3, 512.0, 1.5),
+        (DATED.replace("2026-11-16T18:15:4", "").replace("Z", ""), 3, 512.0, 1.5),
     ],
-    ids=["own", "mooncake", "azure", "burstgpt"],
+    ids=["own", "mooncake", "azure", "burstgpt", "own csv", "own csv of seconds"],
 )
 def test_recordings_are_read(
     tmp_path: Path, text: str, requests: int, prompt: float, rate: float
@@ -72,6 +77,8 @@ def test_repeated_blocks_are_hits(tmp_path: Path) -> None:
         (lines([OWN[2], OWN[0]]), "expected times in order, got request 2 at 0 s after one at 4 s"),
         (lines([{**OWN[0], "tenant": 1}]), 'unknown field in .*line 1 "tenant"'),
         (AZURE.replace("GeneratedTokens", "GeneratedTokens,Tenant"), 'unknown field .* "Tenant"'),
+        (DATED.replace("_tokens\n", "_tokens,user\n"), 'unknown field .* "user"'),
+        (DATED.replace("completion_tokens", "answer"), "expected recorded requests"),
         (lines([OWN[0], OWN[0]]), "expected requests over some time"),
         (
             lines([{"prompt": "Why?", "max_tokens": 8}]),
@@ -84,6 +91,8 @@ def test_repeated_blocks_are_hits(tmp_path: Path) -> None:
         "unsorted",
         "unknown field",
         "unknown column",
+        "unknown column of an own csv",
+        "no column of outputs",
         "one moment",
         "no times",
         "no rows",

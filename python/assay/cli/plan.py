@@ -72,7 +72,18 @@ def plan_command(
     tensor: Annotated[
         str, option("--tensor NUMBERS", "Tensor-parallel GPUs to choose from.")
     ] = "1,2,4,8",
-    offer: options.Offer = None,
+    offer: Annotated[
+        str | None,
+        option(
+            "--offer OFFERS",
+            "Rent GPUs at these providers of the catalog, at the cheapest of them by accelerator: "
+            "aws, nebius:spot, aws:reserved.",
+        ),
+    ] = None,
+    start_time: Annotated[
+        str | None,
+        option("--start-time TIME", "How long a replica is paid for before it serves, such as 5m."),
+    ] = None,
     site: Annotated[str, option("--site SITE", "A site of the catalog, for its PUE.")] = "average",
     grid: Annotated[str, option("--grid GRID", "A grid of the catalog, for its CO2e.")] = "world",
     risk: Annotated[
@@ -136,7 +147,7 @@ def plan_command(
         return _training(train, tokens, days, gpu, where, offer, repair, as_json)
     from assay.cli.plan_text import by_limits_text, fleet_text, plan_text
     from assay.load.capacity import plan_by_limits, plan_capacity
-    from assay.load.workloads.spec import parse_share
+    from assay.load.workloads.spec import parse_duration, parse_share
 
     if model is None:
         raise InputError(
@@ -169,6 +180,7 @@ def plan_command(
             risk=parse_share("--risk", risk), minimize=minimize, max_gpus=max_gpus,
             max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
             routes_by_prefix=routing == "prefix", apart=disaggregated, mixed=mixed,
+            start_seconds=0.0 if start_time is None else parse_duration("--start-time", start_time),
             simulate=simulate, progress=progress,
         )  # fmt: skip
     from assay.planner.capacity.fleet_plan import FleetPlan

@@ -132,6 +132,8 @@ def _schedule(option: "Option", canvas: Canvas) -> Iterator[Line]:
         for hour in hours
     ]  # fmt: skip
     yield from table(("from", "requests/s", "replicas", "GPUs"), rows, canvas, right=(0, 1, 2, 3))
+    if option.starts:
+        yield f"{count(option.starts, 'replica')} started after the first period (--start-time is paid)"
     if len(option.schedule) > len(hours):
         yield f"and {len(option.schedule) - len(hours):,} periods more (--json)"
 

@@ -116,6 +116,8 @@ def plan_capacity(
     else:
         traffic = asked.traffic()
     assumed += asked.assumed
+    if len(traffic.periods) > 1 and not choices.get("start_seconds"):
+        assumed.append("replicas start at once (--start-time)")
     try:
         if is_fleet:
             planners = [planner(name, traffic.share(share)) for name, share in shares.items()]

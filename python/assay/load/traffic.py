@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from assay.errors import InputError, unknown_name
 from assay.lazy_import import np
 from assay.load.workloads.lengths import parse_lengths
-from assay.load.workloads.readers import azure, burstgpt, csv_rows, lengths_only
+from assay.load.workloads.readers import azure, burstgpt, csv_rows, lengths_csv, lengths_only
 from assay.load.workloads.readers.detect import format_of
 from assay.load.workloads.readers.recorded import Format, LeftOut, Recorded, json_objects
 from assay.load.workloads.spec import parse_share, parse_slo
@@ -38,6 +38,7 @@ FIELDS: Final = {
         *burstgpt.COLUMNS, "Model", "Total tokens", "Log Type", "Session ID", "Elapsed time",
     ),
     "azure": azure.COLUMNS,
+    "lengths_csv": lengths_csv.COLUMNS,
 }  # fmt: skip
 """Fields of formats with lengths; another one is refused, as a plan would ignore what it says."""
 
@@ -146,7 +147,7 @@ def _check_fields(path: Path, layout: Format) -> None:
     if layout.name not in FIELDS:
         return
     known = FIELDS[layout.name]
-    if layout.name in ("burstgpt", "azure"):
+    if layout.name in ("burstgpt", "azure", "lengths_csv"):
         row = next(iter(csv_rows.rows_of(path, ())), {})
         names = [(str(path), str(name)) for name in row]
     else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 
 from assay.catalog import offers
 from assay.catalog.offers import RENT, Offer
+from assay.errors import InputError
 from assay.planner.specs import HardwareSpec
 
 COOLANT = "gpu.coolant_temperature"
@@ -38,6 +40,25 @@ def offer_of(hardware: HardwareSpec) -> Offer | None:
     if hardware.offer:
         return offers.find(accelerator, hardware.offer)
     return offers.usual(accelerator)
+
+
+def cheapest_offer(hardware: HardwareSpec, text: str) -> str | None:
+    """The cheapest for hardware of some offers, `PROVIDER[:TERMS]` with commas; None where there is none.
+
+    >>> from assay.planner.sources import hardware_spec
+    >>> cheapest_offer(hardware_spec("h100"), "aws,runpod")
+    'runpod:on-demand'
+    """
+    accelerator = hardware.accelerator or hardware.name
+    names = [name for name in text.split(",") if name.strip()]
+    if len(names) == 1:
+        return offers.find(accelerator, names[0]).name
+    known: list[Offer] = []
+    for name in names:
+        with suppress(InputError):
+            known.append(offers.find(accelerator, name))
+    cheapest = min(known, key=lambda offer: offer.usd_per_hour, default=None)
+    return None if cheapest is None else cheapest.name
 
 
 def rented(hardware: HardwareSpec) -> tuple[dict[str, float], str]:

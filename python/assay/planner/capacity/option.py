@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from assay.answers import data_of
@@ -92,15 +93,15 @@ class Option:
     kilograms_per_hour: float | None
     terms: str
     """At what price GPUs are rented, and from whom."""
+    starts: int
+    """Replicas that are started after the first period."""
+    replica_usd_per_hour: float | None
 
     @property
     def peak_usd_per_hour(self) -> float | None:
         """Rent of all replicas of the peak."""
-        used = math.fsum(hour.replicas * hour.seconds for hour in self.schedule)
-        lasts = math.fsum(hour.seconds for hour in self.schedule)
-        if self.usd_per_hour is None or not used:
-            return None
-        return self.usd_per_hour * self.replicas * lasts / used
+        each = self.replica_usd_per_hour
+        return None if each is None else each * self.replicas
 
     def to_data(self) -> dict[str, Any]:
         """As data of JSON."""
@@ -122,11 +123,11 @@ class Sizing:
 
     def __init__(
         self, candidate: Candidate, traffic: Traffic, objective: Objective, *, deviations: float,
-        routes_by_prefix: bool,
+        routes_by_prefix: bool, start_seconds: float = 0.0,
     ) -> None:  # fmt: skip
         self.candidate, self.traffic, self.objective = candidate, traffic, objective
         self.deviations = deviations
-        self.routes_by_prefix = routes_by_prefix
+        self.routes_by_prefix, self.start_seconds = routes_by_prefix, start_seconds
         self.has_cache = traffic.reuse is not None
         self.first = self.sample(1, 0.0)
         self.rate_each = self.highest(self.first)
@@ -215,7 +216,10 @@ def option_of(sizing: Sizing, site: Site) -> Option:
     schedule = _schedule(sizing, site)
     gpus = replicas * candidate.gpus
     hours = math.fsum(hour.seconds for hour in schedule) / HOUR
+    starts = sum(max(after.replicas - before.replicas, 0) for before, after in pairwise(schedule))
     used = math.fsum(hour.replicas * hour.seconds for hour in schedule) / HOUR
+    # A replica is paid for while it starts.
+    used += starts * sizing.start_seconds / HOUR
     tokens = traffic.requests * float((traffic.prompts + traffic.outputs).mean())
     rent = candidate.usd_per_hour
     watts = [hour.watts for hour in schedule]
@@ -238,7 +242,8 @@ def option_of(sizing: Sizing, site: Site) -> Option:
         None if joules is None else max(hour.watts or 0.0 for hour in schedule),
         None if rated is None else rated * replicas * site.pue,
         None if joules is None else joules / tokens,
-        None if joules is None else joules / hours * site.kilograms_per_joule, candidate.terms,
+        None if joules is None else joules / hours * site.kilograms_per_joule, candidate.terms, starts,
+        rent,
     )  # fmt: skip
 
 
@@ -254,13 +259,42 @@ def _at(
 
 def _schedule(sizing: Sizing, site: Site) -> tuple[Hour, ...]:
     hours = []
-    for period in sizing.traffic.periods:
-        count, sample = sizing.replicas(period.rate)
+    periods = sizing.traffic.periods
+    needed = [sizing.replicas(period.rate) for period in periods]
+    lengths = [period.seconds for period in periods]
+    counts = kept_running([count for count, _ in needed], lengths, sizing.start_seconds)
+    for period, count, (_, sample) in zip(periods, counts, needed, strict=True):
         served = sizing.served(sample, period.rate / count, 0.0, 1.0)
         watts = sizing.candidate.drawn(sample, served)
         meter = None if watts is None else watts * count * site.pue
         hours.append(Hour(period.start, period.seconds, period.rate, count, meter))
     return tuple(hours)
+
+
+def kept_running(
+    needed: Sequence[int], seconds: Sequence[float], start_seconds: float
+) -> list[int]:
+    """Replicas by period at the least cost, where one that starts is paid for so long before it serves.
+
+    A replica that is not needed for a while stays where that is shorter than its start: each is its own case, so that
+    this is the cheapest schedule where none runs before.
+
+    >>> kept_running([3, 1, 3, 2], [3600, 600, 3600, 3600], 900)
+    [3, 3, 3, 2]
+    """
+    counts = list(needed)
+    if not start_seconds:
+        return counts
+    for level in range(1, max(needed) + 1):
+        last: int | None = None
+        for index, count in enumerate(needed):
+            if count < level:
+                continue
+            if last is not None and math.fsum(seconds[last + 1 : index]) <= start_seconds:
+                for between in range(last + 1, index):
+                    counts[between] = max(counts[between], level)
+            last = index
+    return counts
 
 
 def _costs(

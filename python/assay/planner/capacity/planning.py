@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from assay.planner.capacity.option import Option, Site, Sizing, option_of
 from assay.planner.capacity.served import Sample, sample_of
 from assay.planner.capacity.traffic import Traffic
 from assay.planner.evaluation import engine_notes
-from assay.planner.prices import offer_of
+from assay.planner.prices import cheapest_offer, offer_of
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, ModelSpec
 
@@ -101,7 +101,7 @@ class Planner:
         dtypes: Sequence[str] = (), engines: Sequence[str] = ("vllm",), kv_dtype: str = "bf16",
         tensor: Sequence[int] | None = None, offer: str | None = None, site: str = "average",
         grid: str = "world", risk: float = RISK, goal: str = "cost", budget: Budget | None = None,
-        routes_by_prefix: bool = False, apart: bool = False, progress: Progress = silent,
+        routes_by_prefix: bool = False, apart: bool = False, start_seconds: float = 0.0, progress: Progress = silent,
     ) -> None:  # fmt: skip
         """Take the traffic and what servers may be made of; `apart` also disaggregates them."""
         from scipy.special import ndtri
@@ -113,13 +113,18 @@ class Planner:
         self.model, self.traffic, self.objective = model_spec(model), traffic, objective
         self.goal, self.budget, self.progress = goal, budget or Budget(), progress
         self.routes_by_prefix, self.deviations = routes_by_prefix, float(ndtri(1 - risk))
-        self.site = _site(site, grid)
+        self.site, self.start_seconds = _site(site, grid), start_seconds
         longest = _longest(self.model, traffic)
         self.sample = sample_of(traffic.fresh(0.0), traffic.prompts, traffic.outputs)
         self.servers: list[Candidate] = []
         self.refused: list[tuple[str, str]] = []
         for gpu in gpus:
-            hardware = hardware_spec(gpu, offer)
+            hardware = hardware_spec(gpu)
+            chosen = cheapest_offer(hardware, offer) if offer else None
+            if offer and chosen is None:
+                self.refused.append((hardware.name, f"no price of it at {offer} in the catalog"))
+                continue
+            hardware = replace(hardware, offer=chosen or "")
             for engine, dtype in product(engines, dtypes or (self.model.weight_dtype or "bf16",)):
                 batch = BatchConfig(weight_dtype=dtype, kv_dtype=kv_dtype, engine=engine)
                 fitting, others = candidates(
@@ -204,7 +209,7 @@ class Planner:
     def _sizing(self, server: Candidate) -> Sizing:
         return Sizing(
             server, self.traffic, self.objective, deviations=self.deviations,
-            routes_by_prefix=self.routes_by_prefix,
+            routes_by_prefix=self.routes_by_prefix, start_seconds=self.start_seconds,
         )  # fmt: skip
 
     def sizing_of(self, option: Option) -> Sizing:

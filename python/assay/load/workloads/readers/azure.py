@@ -24,10 +24,11 @@ def read(path: Path) -> Rows:
     """The requests of a file."""
     for row in rows_of(path, COLUMNS):
         prompt, output = number(row[COLUMNS[1]]), number(row[COLUMNS[2]])
-        yield lengths_row(_seconds(row[COLUMNS[0]]), prompt, output)
+        yield lengths_row(time_of(row[COLUMNS[0]]), prompt, output)
 
 
-def _seconds(text: str | None) -> float | None:
+def time_of(text: str | None) -> float | None:
+    """Seconds of a date in UTC, or None where it is none."""
     parts = _TIME.fullmatch(text.strip()) if text else None
     if not parts:
         return None

@@ -12,6 +12,7 @@ from assay.load.workloads.readers import (
     azure,
     burstgpt,
     jsonl,
+    lengths_csv,
     lengths_only,
     mooncake,
     sharegpt,
@@ -22,7 +23,17 @@ from assay.load.workloads.readers.recorded import MAX_LINE, Format, opened
 
 FORMATS: Final[dict[str, Format]] = {
     module.FORMAT.name: module.FORMAT
-    for module in (jsonl, lengths_only, mooncake, timed_trace, burstgpt, azure, sharegpt, weka)
+    for module in (
+        jsonl,
+        lengths_only,
+        lengths_csv,
+        mooncake,
+        timed_trace,
+        burstgpt,
+        azure,
+        sharegpt,
+        weka,
+    )
 }
 """Every format by name."""
 
@@ -60,7 +71,7 @@ def _recognized(path: Path, head: bytes, line: bytes) -> str | None:
     for name, needed in (("burstgpt", burstgpt.COLUMNS), ("azure", azure.COLUMNS)):
         if columns.issuperset(needed):
             return name
-    return None
+    return "lengths_csv" if lengths_csv.has_columns(columns) else None
 
 
 def _by_keys(path: Path, row: Mapping[str, Any]) -> str | None:
