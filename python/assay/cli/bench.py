@@ -25,7 +25,7 @@ def bench_command(
             "What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
             "load (the client of assay load), improve (searches and experiments over recorded "
-            "blocks) or serving (servers side by side).",
+            "blocks), speech (to text and back) or serving (servers side by side).",
         ),
     ],
     device: Annotated[str, option("--device DEVICE", "Device to measure: cpu or cuda:0.")] = "cpu",
@@ -45,8 +45,9 @@ def bench_command(
         list[str] | None,
         option(
             "--rival NAME",
-            "Compare decoding with llama.cpp or transformers, or serving with vllm or llama.cpp. "
-            "May be repeated; if not given, decoding with all of them that are installed.",
+            "Compare decoding with llama.cpp or transformers, serving with vllm or llama.cpp, or "
+            "speech with faster-whisper, whisper.cpp, onnxruntime or torch. May be repeated; if not "
+            "given, decoding and speech with all of them that are installed.",
         ),
     ] = None,
     case: Annotated[

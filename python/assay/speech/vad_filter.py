@@ -67,10 +67,11 @@ class VadFilter:
 
         A word is in one part whole. The start of a segment where two parts meet is in the second, its end in the first.
         """
-        segments = tuple(self._segment(segment) for segment in transcript.segments)
+        segments = tuple(self.segment(segment) for segment in transcript.segments)
         return replace(transcript, segments=segments, seconds=seconds)
 
-    def _segment(self, segment: Segment) -> Segment:
+    def segment(self, segment: Segment) -> Segment:
+        """A segment of the joined samples, with times of the recording."""
         if not segment.words:
             start = self._time(segment.start, self._part(segment.start))
             end = self._time(segment.end, self._part(segment.end, is_end=True))

@@ -58,8 +58,11 @@ def test_transcriptions_of_every_format(client: openai.OpenAI, speech: str) -> N
     assert ask(response_format="text") == plain.text + "\n"
     assert str(ask(response_format="vtt")).startswith("WEBVTT\n")
     assert " --> " in str(ask(response_format="srt")) or not plain.text
-    *_, done = ask(stream=True)
+    *deltas, done = ask(stream=True)
     assert (done.type, done.text) == ("transcript.text.done", plain.text)
+    assert "".join(event.delta for event in deltas).strip() == plain.text
+    with pytest.raises(openai.BadRequestError, match="file: first bytes"):
+        client.audio.transcriptions.create(model=speech, file=("a.wav", b"none"), stream=True)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,10 @@ def test_transcriptions_of_every_format(client: openai.OpenAI, speech: str) -> N
         ({"response_format": "mp3"}, "response_format: expected one of"),
         ({"language": "klingon"}, 'unknown language "klingon"'),
         ({"temperature": 3.0}, "temperature: expected 0 to 1, got 3"),
+        (
+            {"extra_body": {"chunking_strategy": "x"}},
+            "chunking_strategy: expected auto or server_vad",
+        ),
         ({"file": ("a.mp3", b"ID3 nothing")}, "file: first bytes: expected a WAV"),
     ],
 )

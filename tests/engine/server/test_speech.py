@@ -1,5 +1,7 @@
 """/v1/audio/speech: what is refused, and what is streamed."""
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +51,18 @@ def test_wav_and_pcm(client: TestClient) -> None:
     pcm = client.post("/v1/audio/speech", json=BODY | {"response_format": "pcm", "voice": "sky"})
     assert wav.content[44:] == pcm.content
     assert np.frombuffer(pcm.content, "<i2").tolist() == [16384] * 12
+
+
+@pytest.mark.usefixtures("said")
+def test_events_carry_the_same_bytes(client: TestClient) -> None:
+    whole = client.post("/v1/audio/speech", json=BODY | {"response_format": "pcm"}).content
+    body = BODY | {"response_format": "pcm", "stream_format": "sse"}
+    response = client.post("/v1/audio/speech", json=body)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(line[6:]) for line in response.text.splitlines() if line]
+    assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
+    assert events[-1] == {"type": "speech.audio.done"}
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == whole
 
 
 @pytest.mark.parametrize(

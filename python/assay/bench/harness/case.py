@@ -51,6 +51,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "us": Unit(1e-6, "time"),
     "ms": Unit(1e-3, "time"),
     "s": Unit(1.0, "time"),
+    "RTF": Unit(1.0, "time"),
     "%": Unit(0.01, "reported"),
     "% of runs": Unit(0.01, "reported_cost"),
     "trials": Unit(1.0, "reported_cost"),

@@ -23,7 +23,10 @@ from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
-LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers", "optuna")
+LIBRARIES: Final = (
+    *("numpy", "torch", "llama-cpp-python", "transformers", "optuna"),
+    *("faster-whisper", "ctranslate2", "pywhispercpp", "onnxruntime"),
+)
 """Rivals whose versions a result records."""
 
 

@@ -10,7 +10,7 @@ from assay.errors import unknown_name
 
 SUITES: Final = (
     "ceilings", "ops", "gemm", "gemv", "attention", "decode", "speculation", "pool", "scheduler",
-    "sharing", "graph", "tracing", "trace", "load", "improve",
+    "sharing", "graph", "tracing", "trace", "load", "improve", "speech",
 )  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 

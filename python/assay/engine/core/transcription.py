@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -103,6 +104,9 @@ class SpeechToText(Protocol):
 
     def transcribe(self, samples: Any, progress: Heard | None = None) -> Transcript:
         """The text of samples."""
+
+    def stream(self, samples: Any) -> Iterator[Segment]:
+        """The segments of samples, as they are heard."""
 
 
 def beams_of(model: str) -> int:

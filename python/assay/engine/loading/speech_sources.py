@@ -231,10 +231,31 @@ MOONSHINE_TINY: Final = Source(
     license="MIT",
 )
 
+SPEECH_SAMPLES: Final = Source(
+    wheels=MOONSHINE_TINY.wheels,
+    files=(
+        PulledFile(
+            "beckett.wav",
+            "e5a26b3d29e5b0bc8dbd72c11d16a3808a4ec0ac45b21f12a27d2a2fe5c5ae61",
+            318_978,
+            ("moonshine_voice/assets/beckett.wav",),
+        ),
+        PulledFile(
+            "two_cities.wav",
+            "f3348494d77cb74a02862f5e685ed09faf3e75832c5cc5c80703282c2cd8b52e",
+            4_260_326,
+            ("moonshine_voice/assets/two_cities.wav",),
+        ),
+    ),
+    description="Two recordings of known text, to try and measure models of speech with",
+    license="MIT",
+)
+
 SPEECH_SOURCES: Final = {
     "kokoro": KOKORO,
     "moonshine-tiny": MOONSHINE_TINY,
     "silero-vad": SILERO_VAD,
+    "speech-samples": SPEECH_SAMPLES,
     "whisper-tiny.en": WHISPER_TINY_EN,
     "whisper-tiny": WHISPER_TINY,
     "whisper-base.en": WHISPER_BASE_EN,

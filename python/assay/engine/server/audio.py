@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from assay.engine.core.transcription import SpeechModel, beams_of, segment_data
+from assay.engine.core.transcription import (
+    SpeechModel,
+    SpeechToText,
+    beams_of,
+    segment_data,
+    voice_activity,
+)
 from assay.engine.server.errors import ApiError
 from assay.engine.server.multipart import FormField, read_form
 from assay.errors import AssayError
 from assay.speech import subtitles
 from assay.speech.log_mel import RATE
 from assay.speech.sound_files import read_sound
-from assay.speech.transcript import Transcript
+from assay.speech.transcript import Segment, Transcript
+from assay.speech.vad_filter import VadFilter, VadOptions
+from assay.speech.voice_activity import VoiceActivity
 from assay.speech.whisper.languages import LANGUAGES, language_code
 from assay.speech.whisper.search import SearchOptions
 from assay.speech.whisper.transcribing import TranscribeOptions
+
+T = TypeVar("T")
 
 BODY_BYTES: Final = 25 << 20
 """Bytes of a recording at most, as at OpenAI."""
@@ -43,17 +53,48 @@ class Transcriptions:
         self.name: Final = name
         self._lock = asyncio.Lock()
         self._model: SpeechModel | None = None
+        self._detector: VoiceActivity | None = None
 
-    async def run(self, recording: bytes, options: TranscribeOptions) -> Transcript:
+    async def run(self, recording: bytes, options: TranscribeOptions, *, vad: bool) -> Transcript:
         """The text of a recording."""
         async with self._lock:
-            return await asyncio.to_thread(self._transcribe, recording, options)
+            return await asyncio.to_thread(self._transcribe, recording, options, vad)
 
-    def _transcribe(self, recording: bytes, options: TranscribeOptions) -> Transcript:
+    async def stream(
+        self, recording: bytes, options: TranscribeOptions, *, vad: bool
+    ) -> AsyncIterator[Segment]:
+        """The segments of a recording, as they are heard."""
+        async with self._lock:
+            segments = await asyncio.to_thread(self._segments, recording, options, vad)
+            while (segment := await asyncio.to_thread(next, segments, None)) is not None:
+                yield segment
+
+    def _transcribe(self, recording: bytes, options: TranscribeOptions, vad: bool) -> Transcript:
+        samples, transcriber = self._opened(recording, options)
+        if not vad:
+            return transcriber.transcribe(samples)
+        kept = self._without_silence(samples)
+        return kept.restored(transcriber.transcribe(kept.samples), samples.size / RATE)
+
+    def _segments(
+        self, recording: bytes, options: TranscribeOptions, vad: bool
+    ) -> Iterator[Segment]:
+        samples, transcriber = self._opened(recording, options)
+        if not vad:
+            return transcriber.stream(samples)
+        kept = self._without_silence(samples)
+        return map(kept.segment, transcriber.stream(kept.samples))
+
+    def _opened(self, recording: bytes, options: TranscribeOptions) -> tuple[Any, SpeechToText]:
         samples = read_sound(recording, RATE).samples
         if self._model is None:
             self._model = SpeechModel(self.name)
-        return self._model.transcriber(options).transcribe(samples)
+        return samples, self._model.transcriber(options)
+
+    def _without_silence(self, samples: Any) -> VadFilter:
+        if self._detector is None:
+            self._detector = voice_activity()
+        return VadFilter.of(samples, self._detector, VadOptions())
 
 
 def add_audio_routes(app: FastAPI, model: str, responses: dict[int | str, dict[str, Any]]) -> None:
@@ -94,12 +135,13 @@ async def _respond(transcriptions: Transcriptions, request: Request, task: str) 
             param="response_format",
         )
     options = _options(form, fields, task, transcriptions.name)
-    try:
-        transcript = await transcriptions.run(fields["file"].content, options)
-    except AssayError as error:
-        raise ApiError(f"file: {error.message}", param="file") from None
+    recording, vad = fields["file"].content, _cuts_silence(fields)
     if _text(fields, "stream") in ("true", "True", "1"):
-        return StreamingResponse(_events(transcript), media_type="text/event-stream")
+        segments = transcriptions.stream(recording, options, vad=vad)
+        # The first segment is waited for: what cannot be heard is refused with a status.
+        first = await _or_refused(anext(segments, None))
+        return StreamingResponse(_events(first, segments), media_type="text/event-stream")
+    transcript = await _or_refused(transcriptions.run(recording, options, vad=vad))
     return _response(transcript, format, task, options.word_times)
 
 
@@ -184,11 +226,35 @@ def _without_words(data: dict[str, Any]) -> dict[str, Any]:
     return {**{key: data[key] for key in data if key != "words"}, "seek": round(100 * data["seek"])}
 
 
-def _events(transcript: Transcript) -> Iterator[str]:
-    """The segments and the whole text as events."""
-    for segment in transcript.segments:
+async def _or_refused(answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except AssayError as error:
+        raise ApiError(f"file: {error.message}", param="file") from None
+
+
+def _cuts_silence(fields: Mapping[str, FormField]) -> bool:
+    """Whether silence is cut out first: the client chose a strategy, any of which is by voice activity."""
+    strategy = _text(fields, "chunking_strategy")
+    if strategy is None:
+        return False
+    if strategy != "auto" and not (strategy.startswith("{") and "server_vad" in strategy):
+        raise ApiError(
+            f"chunking_strategy: expected auto or server_vad, got {strategy:.40}",
+            param="chunking_strategy",
+        )
+    return True
+
+
+async def _events(first: Segment | None, segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
+    """The segments as they are heard, and the whole text, as events."""
+    text = ""
+    segment = first
+    while segment is not None:
+        text += segment.text
         delta = {"type": "transcript.text.delta", "delta": segment.text}
         yield f"data: {json.dumps(delta)}\n\n"
-    done = {"type": "transcript.text.done", "text": transcript.text}
+        segment = await anext(segments, None)
+    done = {"type": "transcript.text.done", "text": text.strip()}
     yield f"data: {json.dumps(done)}\n\n"
     yield "data: [DONE]\n\n"

@@ -7,6 +7,8 @@ downloaded it; requests are said one after the other.
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -62,6 +64,14 @@ class _Voice:
                 yield pcm16(sentence.waveform)
 
 
+def _events(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of a response as events, in base64."""
+    for part in parts:
+        delta = {"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()}
+        yield f"data: {json.dumps(delta)}\n\n".encode()
+    yield b'data: {"type": "speech.audio.done"}\n\n'
+
+
 def add_speech_routes(app: FastAPI, error_responses: dict[int | str, dict[str, Any]]) -> None:
     """Add the endpoint of speech."""
     opened = _Voice()
@@ -77,8 +87,11 @@ def add_speech_routes(app: FastAPI, error_responses: dict[int | str, dict[str, A
         voice = _voice(body)
         # The first bytes are waited for: what cannot be said is refused with a status.
         parts = opened.stream(body, voice, format)
+        media_type = _MEDIA_TYPES[format]
+        if body.stream_format == "sse":
+            parts, media_type = _events(parts), "text/event-stream"
         first = await asyncio.to_thread(next, parts, b"")
-        return StreamingResponse(_streamed(first, parts), media_type=_MEDIA_TYPES[format])
+        return StreamingResponse(_streamed(first, parts), media_type=media_type)
 
 
 async def _streamed(first: bytes, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -95,12 +108,10 @@ def _format(body: SpeechRequest) -> str:
             param="model",
             code="model_not_found",
         )
-    for name, refused in (
-        ("instructions", body.instructions),
-        ("stream_format", body.stream_format),
-    ):
-        if refused not in (None, "audio"):
-            raise ApiError(f"{name}: expected none, which {_MODEL} does not have", param=name)
+    if body.instructions is not None:
+        raise ApiError(
+            f"instructions: expected none, which {_MODEL} does not have", param="instructions"
+        )
     # OpenAI's default is mp3: a client that names no format gets one that it can tell apart.
     format = body.response_format or "wav"
     if format not in _MEDIA_TYPES:

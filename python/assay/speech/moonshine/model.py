@@ -47,13 +47,18 @@ class Moonshine:
         """The text of samples at 16 kHz, a segment a piece."""
         seconds = samples.size / RATE
         segments = []
+        for segment in self.stream(samples):
+            segments.append(segment)
+            if progress is not None:
+                progress(segment.end, seconds)
+        return Transcript(tuple(segments), "en", 1.0, seconds)
+
+    def stream(self, samples: Floats) -> Iterator[Segment]:
+        """The segments of samples at 16 kHz, as they are heard."""
         for start, end in pieces(samples):
             segment = self._segment(samples[start:end], start / RATE, end / RATE)
             if segment.text.strip():
-                segments.append(segment)
-            if progress is not None:
-                progress(end / RATE, seconds)
-        return Transcript(tuple(segments), "en", 1.0, seconds)
+                yield segment
 
     def tokens(self, samples: Floats) -> tuple[list[int], float]:
         """The likeliest tokens of one piece, without start and end, and their mean log-probability."""

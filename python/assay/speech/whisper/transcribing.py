@@ -97,6 +97,11 @@ class Transcriber:
         segments = tuple(self.segments(features, language, progress))
         return Transcript(segments, language, probability, samples.size / RATE)
 
+    def stream(self, samples: Floats) -> Iterator[Segment]:
+        """The segments of samples at 16 kHz, as they are heard."""
+        features = log_mel(samples, self._model.encoder.mels)
+        yield from self.segments(features, self.language(features)[0])
+
     def language(self, features: Floats) -> tuple[str, float]:
         """The language that was given or that the first 30 seconds are in, and its probability."""
         model, given = self._model, self._options.language
