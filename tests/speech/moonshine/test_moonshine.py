@@ -12,7 +12,7 @@ from assay.errors import InputError
 from assay.runtime import Device
 from assay.speech.moonshine import model as moonshine
 from assay.speech.moonshine.files import QuantizedMatrix
-from assay.speech.moonshine.layers import Linear, attend, quantize, rotated, rotations
+from assay.speech.moonshine.layers import Linear, attend, attend_one, quantize, rotated, rotations
 from assay.speech.moonshine.model import pieces, read_tokens
 from assay.speech.whisper.transcribing import TranscribeOptions
 
@@ -41,7 +41,8 @@ def test_rows_are_quantized_as_onnx_does(
 def test_products_are_those_of_the_integers() -> None:
     stored = RNG.integers(0, 256, (48, 16)).astype(np.uint8)
     bias = RNG.standard_normal(16).astype(np.float32)
-    layer = Linear(QuantizedMatrix(stored, 119, 0.02), bias, Device("cpu"))
+    parts = [QuantizedMatrix(stored[:, :10], 119, 0.02), QuantizedMatrix(stored[:, 10:], 119, 0.02)]
+    layer = Linear(parts, bias, Device("cpu"))
     rows = quantize(RNG.standard_normal((3, 48)).astype(np.float32))
     exact = rows.integers.astype(np.int64) @ (stored.astype(np.int64) - 119)
     expected = exact * (float(rows.scale) * 0.02) + bias
@@ -63,7 +64,7 @@ def test_positions_turn_pairs_of_neighbors() -> None:
 def test_one_row_attends_as_many_do() -> None:
     query, keys, values = (RNG.standard_normal((7, 8, 36)).astype(np.float32) for _ in range(3))
     many = attend(query, keys, values, Device("cpu"), "many")
-    one = attend(query[3:4], keys, values, Device("cpu"), "one")
+    one = attend_one(query[3], keys.transpose(1, 0, 2), values.transpose(1, 0, 2))
     assert np.abs(many[3] - one[0]).max() < 1e-5
     scores = np.einsum("qhd,khd->hqk", query, keys) / 6
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)

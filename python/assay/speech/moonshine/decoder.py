@@ -11,7 +11,7 @@ from assay.speech.moonshine.encoder import LAYERS
 from assay.speech.moonshine.files import MoonshineFile
 from assay.speech.moonshine.layers import (
     Linear,
-    attend,
+    attend_one,
     heads_of,
     load_linear,
     normed,
@@ -30,14 +30,11 @@ class DecoderLayer(NamedTuple):
     """Self-attention, cross-attention and MLP, each added to its input."""
 
     norm: Floats
-    query: Linear
-    key: Linear
-    value: Linear
+    qkv: Linear
     output: Linear
     cross_norm: Floats
     cross_query: Linear
-    cross_key: Linear
-    cross_value: Linear
+    cross_key_value: Linear
     cross_output: Linear
     mlp_norm: Floats
     up: Linear
@@ -50,7 +47,8 @@ class Text:
     def __init__(self, cross: list[tuple[Floats, Floats]], most: int) -> None:
         """Make room for `most` tokens."""
         self.cross: Final = cross
-        shape = (most, *cross[0][0].shape[1:])
+        heads, _, width = cross[0][0].shape
+        shape = (heads, most, width)
         self.keys: Final = [np.empty(shape, np.float32) for _ in cross]
         self.values: Final = [np.empty(shape, np.float32) for _ in cross]
         self.length = 0
@@ -72,35 +70,31 @@ class Decoder:
         self._norm = file.vector("model.decoder.norm.weight")
 
     def _layer(self, file: MoonshineFile, name: str) -> DecoderLayer:
-        def linear(part: str, *, bias: bool = False) -> Linear:
-            return load_linear(file, f"{name}.{part}", self._device, bias=bias)
+        def linear(module: str, parts: str, *, bias: bool = False) -> Linear:
+            return load_linear(file, f"{name}.{module}", parts, self._device, bias=bias)
 
         return DecoderLayer(
             norm=file.vector(f"{name}.input_layernorm.weight"),
-            query=linear("self_attn.q_proj"),
-            key=linear("self_attn.k_proj"),
-            value=linear("self_attn.v_proj"),
-            output=linear("self_attn.dense"),
+            qkv=linear("self_attn", "q_proj k_proj v_proj"),
+            output=linear("self_attn", "dense"),
             cross_norm=file.vector(f"{name}.post_attention_layernorm.weight"),
-            cross_query=linear("encoder_attn.q_proj"),
-            cross_key=linear("encoder_attn.k_proj"),
-            cross_value=linear("encoder_attn.v_proj"),
-            cross_output=linear("encoder_attn.dense"),
+            cross_query=linear("encoder_attn", "q_proj"),
+            cross_key_value=linear("encoder_attn", "k_proj v_proj"),
+            cross_output=linear("encoder_attn", "dense"),
             mlp_norm=file.vector(f"{name}.final_layernorm.weight"),
-            up=linear("mlp.up_proj", bias=True),
-            down=linear("mlp.down_proj", bias=True),
+            up=linear("mlp", "up_proj", bias=True),
+            down=linear("mlp", "down_proj", bias=True),
         )
 
     def begin(self, states: Floats, most: int) -> Text:
         """A text of `most` tokens at most over the encoder's states."""
         rows = quantize(states)
-        cross = [
-            (
-                heads_of(layer.cross_key.forward(rows, f"decoder.{index}.cross.key")),
-                heads_of(layer.cross_value.forward(rows, f"decoder.{index}.cross.value")),
-            )
-            for index, layer in enumerate(self._layers)
-        ]
+        cross = []
+        for index, layer in enumerate(self._layers):
+            both = layer.cross_key_value.forward(rows, f"decoder.{index}.cross.key_value")
+            keys, values = heads_of(both, 2)
+            # Heads first: each is then one piece of memory that every token reads.
+            cross.append((_by_head(keys), _by_head(values)))
         return Text(cross, most)
 
     def step(self, token: int, text: Text) -> Floats:
@@ -120,16 +114,15 @@ class Decoder:
         label = f"decoder.{index}"
         at = text.length - 1
         inner = quantize(normed(x, layer.norm))
-        query = rotated(heads_of(layer.query.forward(inner, f"{label}.query")), turns)
-        key = heads_of(layer.key.forward(inner, f"{label}.key"))
-        text.keys[index][at] = rotated(key, turns)[0]
-        text.values[index][at] = heads_of(layer.value.forward(inner, f"{label}.value"))[0]
-        keys, values = text.keys[index][: at + 1], text.values[index][: at + 1]
-        attended = attend(query, keys, values, self._device, f"{label}.scores")
+        query, key, value = heads_of(layer.qkv.forward(inner, f"{label}.qkv"), 3)
+        text.keys[index][:, at] = rotated(key, turns)[0]
+        text.values[index][:, at] = value[0]
+        keys, values = text.keys[index][:, : at + 1], text.values[index][:, : at + 1]
+        attended = attend_one(rotated(query, turns)[0], keys, values)
         x = x + layer.output.forward(quantize(attended), f"{label}.output")
         inner = quantize(normed(x, layer.cross_norm))
-        query = heads_of(layer.cross_query.forward(inner, f"{label}.cross.query"))
-        attended = attend(query, *text.cross[index], self._device, f"{label}.cross.scores")
+        [query] = heads_of(layer.cross_query.forward(inner, f"{label}.cross.query"))
+        attended = attend_one(query[0], *text.cross[index])
         x = x + layer.cross_output.forward(quantize(attended), f"{label}.cross.output")
         inner = quantize(normed(x, layer.mlp_norm))
         both = layer.up.forward(inner, f"{label}.up")
@@ -137,3 +130,7 @@ class Decoder:
         gate = both[:, half:]
         gated = gate / (1 + np.exp(-gate)) * both[:, :half]
         return np.asarray(x + layer.down.forward(quantize(gated), f"{label}.down"))
+
+
+def _by_head(x: Floats) -> Floats:
+    return np.ascontiguousarray(x.transpose(1, 0, 2))

@@ -34,9 +34,7 @@ class EncoderLayer(NamedTuple):
     """Self-attention and MLP, each added to its input."""
 
     norm: Floats
-    query: Linear
-    key: Linear
-    value: Linear
+    qkv: Linear
     output: Linear
     mlp_norm: Floats
     up: Linear
@@ -46,9 +44,8 @@ class EncoderLayer(NamedTuple):
     def forward(self, x: Floats, turns: tuple[Floats, Floats], label: str) -> Floats:
         """Rows of the next layer."""
         inner = quantize(normed(x, self.norm))
-        query = rotated(heads_of(self.query.forward(inner, f"{label}.query")), turns)
-        key = rotated(heads_of(self.key.forward(inner, f"{label}.key")), turns)
-        value = heads_of(self.value.forward(inner, f"{label}.value"))
+        query, key, value = heads_of(self.qkv.forward(inner, f"{label}.qkv"), 3)
+        query, key = rotated(query, turns), rotated(key, turns)
         attended = attend(query, key, value, self.device, f"{label}.scores")
         x = x + self.output.forward(quantize(attended), f"{label}.output")
         inner = quantize(normed(x, self.mlp_norm))
@@ -76,18 +73,16 @@ class Encoder:
         self._norm = file.vector("layer_norm.weight")
 
     def _layer(self, file: MoonshineFile, name: str) -> EncoderLayer:
-        def linear(part: str, *, bias: bool = False) -> Linear:
-            return load_linear(file, f"{name}.{part}", self._device, bias=bias)
+        def linear(module: str, parts: str, *, bias: bool = False) -> Linear:
+            return load_linear(file, f"{name}.{module}", parts, self._device, bias=bias)
 
         return EncoderLayer(
             norm=file.vector(f"{name}.input_layernorm.weight"),
-            query=linear("self_attn.q_proj"),
-            key=linear("self_attn.k_proj"),
-            value=linear("self_attn.v_proj"),
-            output=linear("self_attn.dense"),
+            qkv=linear("self_attn", "q_proj k_proj v_proj"),
+            output=linear("self_attn", "dense"),
             mlp_norm=file.vector(f"{name}.post_attention_layernorm.weight"),
-            up=linear("mlp.fc1", bias=True),
-            down=linear("mlp.fc2", bias=True),
+            up=linear("mlp", "fc1", bias=True),
+            down=linear("mlp", "fc2", bias=True),
             device=self._device,
         )
 

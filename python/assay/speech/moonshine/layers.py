@@ -7,6 +7,7 @@ is exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay import ops
@@ -24,6 +25,8 @@ _EPSILON: Final = 1e-5
 _ROTATED: Final = 32
 """Numbers of a head that positions rotate, in pairs of neighbors."""
 _BASE: Final = 10_000.0
+_LANES: Final = 16
+"""Numbers in a register."""
 
 
 class QuantizedRows(NamedTuple):
@@ -46,13 +49,18 @@ def quantize(x: Floats) -> QuantizedRows:
 
 
 class Linear:
-    """A linear layer of quantized weights."""
+    """A linear layer of quantized weights, or several over the same rows, one behind the other."""
 
-    def __init__(self, matrix: QuantizedMatrix, bias: Floats | None, device: Device) -> None:
+    def __init__(
+        self, matrices: Sequence[QuantizedMatrix], bias: Floats | None, device: Device
+    ) -> None:
         """Put the weights into the memory of a device."""
-        outputs, inputs = matrix.integers.shape
-        self._weights = ops.pack(matrix.integers, "f16", (outputs, inputs), device)
-        self._scale = np.float32(matrix.scale)
+        integers = np.concatenate([matrix.integers for matrix in matrices])
+        outputs, inputs = integers.shape
+        self._weights = ops.pack(integers, "f16", (outputs, inputs), device)
+        self._scale = np.concatenate(
+            [np.full(len(matrix.integers), matrix.scale, np.float32) for matrix in matrices]
+        )
         self._bias = bias
         self._device = device
 
@@ -87,31 +95,38 @@ def rotated(x: Floats, turns: tuple[Floats, Floats]) -> Floats:
     return out
 
 
-def heads_of(x: Floats) -> Floats:
-    """Rows as heads."""
-    return x.reshape(len(x), HEADS, -1)
+def heads_of(x: Floats, parts: int = 1) -> list[Floats]:
+    """Each part of the rows as heads."""
+    return [part.reshape(len(x), HEADS, -1) for part in np.split(x, parts, axis=1)]
 
 
 def attend(query: Floats, keys: Floats, values: Floats, device: Device, label: str) -> Floats:
     """Attention of heads, each row over all keys."""
-    if len(query) == 1:
-        return _attend_one(query[0], keys, values)
+    width = query.shape[2]
+    # Heads as wide as registers take a sixth of the time; the scale is that of the wider ones.
+    padding = ((0, 0), (0, 0), (0, -width % _LANES))
+    scale = np.float32(((width + padding[2][1]) / width) ** 0.5)
     q, k, v = (
-        transfer.store(label, device, np.ascontiguousarray(part)) for part in (query, keys, values)
+        transfer.store(label, device, np.pad(part, padding))
+        for part in (query * scale, keys, values)
     )
     attended: Floats = ops.attention(q, k, v, False, label=label).to_numpy()
-    return attended.reshape(len(query), -1)
+    return attended[:, :, :width].reshape(len(query), -1)
 
 
-def _attend_one(query: Floats, keys: Floats, values: Floats) -> Floats:
-    scale = np.float32(query.shape[1] ** -0.5)
-    scores = np.matmul(keys.transpose(1, 0, 2), query[:, :, None])[:, :, 0] * scale
+def attend_one(query: Floats, keys: Floats, values: Floats) -> Floats:
+    """Attention of one row; keys and values have their heads first."""
+    scores = np.matmul(keys, query[:, :, None])[:, :, 0] * np.float32(query.shape[1] ** -0.5)
     weights = np.exp(scores - scores.max(1, keepdims=True))
     weights /= weights.sum(1, keepdims=True)
-    attended: Floats = np.matmul(weights[:, None], values.transpose(1, 0, 2))
+    attended: Floats = np.matmul(weights[:, None], values)
     return attended.reshape(1, -1)
 
 
-def load_linear(file: MoonshineFile, name: str, device: Device, *, bias: bool = False) -> Linear:
-    """The linear layer of a module."""
-    return Linear(file.matrix(name), file.vector(f"{name}.bias") if bias else None, device)
+def load_linear(
+    file: MoonshineFile, name: str, parts: str, device: Device, *, bias: bool = False
+) -> Linear:
+    """The linear layers of modules, such as "q_proj k_proj v_proj", as one."""
+    names = [f"{name}.{part}" for part in parts.split()]
+    biases = file.vector(f"{names[0]}.bias") if bias else None
+    return Linear([file.matrix(name) for name in names], biases, device)
