@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import struct
 import wave
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from assay.errors import InputError
+from assay.speech import sound_files
 from assay.speech.log_mel import log_mel, mel_filters
 from assay.speech.resampling import resample
 from assay.speech.sound_files import read_sound
@@ -106,3 +108,26 @@ def test_bad_recordings_are_one_line(tmp_path: Path) -> None:
         read_sound(wav_bytes(np.zeros((0, 1)), 16_000), 16_000)
     with pytest.raises(InputError, match="expected a WAV"):
         read_sound(b"OggS" + bytes(100), 16_000)
+    with pytest.raises(InputError, match="expected at least 1,000 samples a second, got 1"):
+        read_sound(wav_bytes(np.zeros((4, 1)), 1), 16_000)
+
+
+def float_wav(samples: np.ndarray, rate: int) -> bytes:
+    content = samples.astype("<f4").tobytes()
+    form = struct.pack("<IHHIIHH", 16, 3, 1, rate, 4 * rate, 4, 32)
+    size = struct.pack("<I", 36 + len(content))
+    data = b"data" + struct.pack("<I", len(content)) + content
+    return b"RIFF" + size + b"WAVEfmt " + form + data
+
+
+def test_samples_and_lengths_without_sense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="expected finite samples, got NaN"):
+        read_sound(float_wav(np.array([0.0, np.nan]), 16_000), 16_000)
+    with pytest.raises(InputError, match="expected samples of at most 65,536, got one of 1e"):
+        read_sound(float_wav(np.array([0.0, -1e30]), 16_000), 16_000)
+    assert read_sound(float_wav(np.array([0.0, 2.0]), 16_000), 16_000).samples.tolist() == [0, 2]
+    # Twelve hours are read; a file that claims more is refused before its samples are.
+    monkeypatch.setattr(sound_files, "_MOST_HOURS", 1)
+    long = np.zeros((3_600 * 1_000 + 1, 1))
+    with pytest.raises(InputError, match="expected at most 1 hours, got 1"):
+        read_sound(wav_bytes(long, 1_000), 16_000)
