@@ -6,6 +6,7 @@ import whisper_random
 
 from assay.errors import InputError, ShapeError
 from assay.runtime import device
+from assay.speech.whisper.beam_steps import BeamSteps
 from assay.speech.whisper.steps import GraphDecoder
 
 RECORDINGS = 3
@@ -54,3 +55,23 @@ def test_what_does_not_fit_is_refused() -> None:
         steps.step([1, 2])
     with pytest.raises(InputError, match="at least 1 sequence"):
         GraphDecoder(decoder, 0)
+
+
+def test_captured_steps_of_beams_as_steps_without_capture() -> None:
+    encoder, decoder = whisper_random.load(device("cpu"))
+    encoded = decoder.encoded(encoder.forward(whisper_random.features(1)[0]))
+    caches = [decoder.cache(3) for _ in range(2)]
+    starts = [decoder.forward([[7, 8]], [np.empty(0, np.int32)], encoded, it)[1] for it in caches]
+    steps = BeamSteps(decoder, encoded, caches[0])
+    # Beams share their start, part, and one of them ends.
+    captured, plain = ([tables[0]] * 3 for tables in starts)
+    for count in [3] * 6 + [2] * 5:
+        tokens = [int(token) for token in np.random.default_rng(count).integers(0, 1000, count)]
+        logits, captured = steps.run(tokens, captured[:count])
+        hidden, plain = decoder.forward(
+            [[token] for token in tokens], plain[:count], encoded, caches[1]
+        )
+        assert [table.tolist() for table in captured] == [table.tolist() for table in plain]
+        np.testing.assert_allclose(logits, decoder.logits(hidden), rtol=0, atol=1e-5)
+        # Beams change places.
+        captured, plain = captured[::-1], plain[::-1]

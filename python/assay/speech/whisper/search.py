@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from assay.lazy_import import np
+from assay.speech.whisper.beam_steps import BeamSteps
 from assay.speech.whisper.decoder import Decoder, Encoded, TextCache
 from assay.speech.whisper.token_rules import NEVER, TokenRules, log_softmax
 from assay.speech.whisper.vocabulary import Vocabulary
@@ -82,7 +83,9 @@ class Search:
         """Continue a prompt, which ends with the task and has the start of the transcript once."""
         options = self._options
         sequences = options.best_of if temperature > 0 else options.beam_size
-        cache = self._caches.setdefault(sequences, self._decoder.cache(sequences))
+        if sequences not in self._caches:
+            self._caches[sequences] = self._decoder.cache(sequences)
+        cache = self._caches[sequences]
         cache.clear()
         start = list(prompt).index(self._vocabulary.transcript_start)
         hidden, tables = self._decoder.forward([prompt], [np.empty(0, np.int32)], encoded, cache)
@@ -93,33 +96,28 @@ class Search:
         context = self._decoder.context
         most = min(context // 2, context - len(prompt) + 1)
         beam = _Beam((), tables[0], 0.0)
+        steps = BeamSteps(self._decoder, encoded, cache)
         if temperature > 0:
-            best = self._sampled(encoded, rules, cache, beam, first, most, temperature)
+            best = self._sampled(steps, rules, beam, first, most, temperature)
         elif options.beam_size == 1:
-            best = self._greedy(encoded, rules, cache, beam, first, most)
+            best = self._greedy(steps, rules, beam, first, most)
         else:
-            best = self._beams(encoded, rules, cache, beam, first, most)
+            best = self._beams(steps, rules, beam, first, most)
         return SearchResult(best, no_speech)
 
     def _next(
-        self, beams: Sequence[_Beam], encoded: Encoded, rules: TokenRules, cache: TextCache
+        self, beams: Sequence[_Beam], steps: BeamSteps, rules: TokenRules
     ) -> tuple[list[_Beam], Floats]:
         """Write the last token of each beam; log-probabilities of the next ones."""
-        hidden, tables = self._decoder.forward(
-            [beam.tokens[-1:] for beam in beams], [beam.table for beam in beams], encoded, cache
+        logits, tables = steps.run(
+            [beam.tokens[-1] for beam in beams], [beam.table for beam in beams]
         )
-        scores = rules.apply(self._decoder.logits(hidden), [beam.tokens for beam in beams])
+        scores = rules.apply(logits, [beam.tokens for beam in beams])
         written = [replace(beam, table=table) for beam, table in zip(beams, tables, strict=True)]
         return written, scores
 
     def _greedy(
-        self,
-        encoded: Encoded,
-        rules: TokenRules,
-        cache: TextCache,
-        beam: _Beam,
-        scores: Floats,
-        most: int,
+        self, steps: BeamSteps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
     ) -> Hypothesis:
         while True:
             token = int(scores[0].argmax())
@@ -129,13 +127,12 @@ class Search:
             beam = _Beam((*beam.tokens, token), beam.table, total)
             if len(beam.tokens) == most:
                 return Hypothesis(beam.tokens, total)
-            [beam], scores = self._next([beam], encoded, rules, cache)
+            [beam], scores = self._next([beam], steps, rules)
 
     def _sampled(
         self,
-        encoded: Encoded,
+        steps: BeamSteps,
         rules: TokenRules,
-        cache: TextCache,
         beam: _Beam,
         scores: Floats,
         most: int,
@@ -161,17 +158,11 @@ class Search:
                     going.append(_Beam(tokens, beam.table, total))
             beams = going
             if beams:
-                beams, scores = self._next(beams, encoded, rules, cache)
+                beams, scores = self._next(beams, steps, rules)
         return self._best(ended)
 
     def _beams(
-        self,
-        encoded: Encoded,
-        rules: TokenRules,
-        cache: TextCache,
-        beam: _Beam,
-        scores: Floats,
-        most: int,
+        self, steps: BeamSteps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
     ) -> Hypothesis:
         """Beam search; where a beam ends, one of the next best goes on in its place."""
         size = self._options.beam_size
@@ -199,7 +190,7 @@ class Search:
                     going.append(_Beam(tokens, beams[source].table, total))
             if is_last or len(ended) >= needed or not going:
                 return self._best(ended)
-            beams, scores = self._next(going, encoded, rules, cache)
+            beams, scores = self._next(going, steps, rules)
 
     def _best(self, ended: Sequence[Hypothesis]) -> Hypothesis:
         return max(ended, key=lambda text: text.score(self._options.length_penalty))
