@@ -81,7 +81,7 @@ def _figures(option: "Option") -> Iterator[tuple[str, str]]:
             f"{100 * option.attained.hi:.4g})"
         ),
     )
-    yield "headroom", f"{100 * option.headroom:.3g} % more requests at the likely step times"
+    yield "headroom", f"{_digits(100 * option.headroom)} % more requests at the likely step times"
     if option.prefix_hits > 0.0005:
         yield "prefix hits", f"{100 * option.prefix_hits:.3g} % of input tokens"
     yield "cost", _cost(option)
@@ -163,8 +163,10 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
         price = "" if cost is None else f", {dollars(cost)} an hour"
         yield f"second best: {count(plan.second.gpus, 'GPU')}: {_name(plan.second)}{price}"
     yield ""
+    has_engines = len({option.engine for option in plan.options}) > 1
     rows = [
-        (f"{option.gpu} {option.layout} {option.weight_dtype}", f"{option.gpus:,}",
+        (f"{option.gpu} {option.layout} {option.weight_dtype}"
+         + (f" {option.engine}" if has_engines else ""), f"{option.gpus:,}",
          "" if option.usd_per_hour is None else dollars(option.usd_per_hour),
          _digits(1e3 * option.latencies["output_token"]["p50"].value),
          f"{100 * option.risk:.2g} %")
