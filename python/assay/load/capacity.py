@@ -100,6 +100,8 @@ def plan_capacity(
     is_fleet = mixed or len(shares) > 1
     if is_fleet and simulate:
         raise InputError("--simulate: expected one model without --mixed, got a fleet")
+    if is_fleet and choices.get("start_seconds"):
+        raise InputError("--start-time: expected one model without --mixed, got a fleet")
 
     def planner(name: str, traffic: Traffic, **more: Any) -> Planner:
         return Planner(

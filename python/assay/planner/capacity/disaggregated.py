@@ -1,8 +1,9 @@
 """Servers whose prompts and answers are computed apart: prefill workers, decode workers and the links between.
 
 A prompt is computed by a prefill worker, which sends its keys and values to a decode worker over the adapters of
-both. That one takes the request up with the last token of the prompt and hands out the first token (Zhong et al.
-2024, DistServe; Patel et al. 2024, Splitwise). Transfers wait for each other at both ends (M/G/1).
+both (Zhong et al. 2024, DistServe; Patel et al. 2024, Splitwise). Here the decode worker takes the request up with
+the last token of the prompt and hands out the first token, so TTFT holds the transfer. Transfers wait for each other
+at both ends (M/G/1).
 """
 
 from __future__ import annotations
