@@ -153,9 +153,9 @@ def plan_by_limits(
 ) -> RatesByLimits:
     """What each server of a model serves by limits of TTFT and TPOT that a share of the requests keeps.
 
-    >>> rates = plan_by_limits(model="llama-3.1-8b", rate=20, gpus=["h200"], tensor=[1])
-    >>> rates.cheapest(5, 11)[1]
-    2
+    >>> plan = plan_by_limits(model="llama-3.1-8b", rate=200, gpus=["h200"], tensor=[1])
+    >>> plan.cheapest(5, 11)[1] >= plan.cheapest(8, 14)[1]  # Replicas: looser limits need no more.
+    True
     """
     asked = _Asked(None, rate, None, None, input_tokens, output_tokens, prefix_hits, HOUR)
     names, _ = _available(gpus)

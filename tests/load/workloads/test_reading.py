@@ -256,7 +256,8 @@ def test_files_of_other_systems(tmp_path: Path, newline: str, mark: bytes) -> No
 
 def test_formats_are_known_by_name(mooncake: Path) -> None:
     assert set(FORMATS) == {
-        "jsonl", "lengths", "mooncake", "timed_trace", "burstgpt", "azure", "sharegpt", "weka",
+        "jsonl", "lengths", "lengths_csv", "mooncake", "timed_trace", "burstgpt", "azure",
+        "sharegpt", "weka",
     }  # fmt: skip
     with pytest.raises(AssayError, match='unknown format of requests "moon"'):
         format_of(mooncake, "moon")
