@@ -23,8 +23,8 @@ def serving_page(comparisons: Sequence[tuple[str, Kept]], command: str) -> str:
         "# Servers side by side",
         "",
         f"Written by `{command}` from the files that `assay bench serving --rival NAME --save FILE` left in",
-        "`bench/results`; do not edit. Servers ran one after the other on one machine, each as its own",
-        "command starts it, with the same weights and requests.",
+        "`bench/results`, or from what a note says; do not edit. Servers ran one after the other on one",
+        "machine, each as its own command starts it, with the same weights and requests.",
     ]
     for name, kept in comparisons:
         lines += ["", *(_users(kept) if "ratios" in kept else _windows(kept))]
