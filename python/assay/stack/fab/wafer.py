@@ -10,7 +10,7 @@ from assay.model import POSITIVE, Variable, by_definition, cited, total
 from assay.stack.fab.flow import experience
 from assay.stack.fab.silicon import scope, wafer_energy as bare_energy
 from assay.stack.fab.tools import exposures, mask_cost, printing, processing
-from assay.stack.lithography import scanner
+from assay.stack.lithography import scanner, source
 from assay.stack.manufacturing import wafers
 
 _CSET = cited(
@@ -73,7 +73,16 @@ materials = scope.declare(
     reference=_COST,
     target=True,
 )
-scanner_power = _datum("energy.scanner_power, P_s [W as MW]: power of an extreme-ultraviolet scanner with its laser")
+scanner_rest = _datum(
+    "energy.scanner_rest, P_sr [W as MW]: power of an extreme-ultraviolet scanner without its source: stages, vacuum, "
+    "cooling"
+)
+scanner_power = scope.declare(
+    "energy.scanner_power, P_s [W as MW]: power of an extreme-ultraviolet scanner with its laser",
+    equals=scanner_rest + source.source_electricity,
+    reference=_ENERGY,
+    target=True,
+)
 pass_energy = scope.declare(
     "energy.by_euv_pass, E_s [J as kWh]: electricity of an extreme-ultraviolet exposure",
     equals=scanner_power / scanner.tool_rate,

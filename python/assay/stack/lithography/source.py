@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from assay.model import POSITIVE, Scope, by_definition, cited, sqrt
+from assay.model import POSITIVE, Scope, by_definition, cited, number, sqrt
 from assay.stack import physics
 
 scope = Scope("lithography", "Extreme-ultraviolet lithography")
@@ -124,4 +124,35 @@ scope.equation(
     name="power_of_plasma",
     meaning="laser power by conversion and collection",
     reference=_SOURCE,
+)
+# Electricity.
+_ELECTRICITY = cited(
+    "Hynix 2009, International Symposium on Extreme Ultraviolet Lithography",
+    "utilities of a source of 200 W at the intermediate focus: 532 kW",
+)
+wall_plug = scope.declare(
+    "source.efficiency, eta_E [1 as %]: light at the intermediate focus over the electricity of the source",
+    bounds=("positive", 1),
+    reference=_ELECTRICITY,
+    boundary="primitive",
+)
+laser_efficiency = scope.declare(
+    "laser.efficiency, eta_L [1 as %]: light of the main pulses over the electricity of the source",
+    bounds=("positive", 1),
+    reference=_ELECTRICITY,
+    boundary="primitive",
+)
+source_electricity = scope.declare(
+    "source.electricity, P_E [W as kW]: electric power of the source, almost all of it of its laser",
+    equals=power / wall_plug,
+    reference=_ELECTRICITY,
+    target=True,
+)
+scope.approximation(
+    source_electricity,
+    laser_power / laser_efficiency,
+    name="electricity_of_laser",
+    valid=laser_power > number("0 W"),
+    meaning="light of the laser, whatever becomes of it, by the laser's efficiency",
+    reference=_ELECTRICITY,
 )
