@@ -17,7 +17,9 @@ ENERGY = cited(
     "energy of HBM2: activation, data movement and I/O",
 )
 
-stacks = scope.declare("stacks, n_st [1/GPU]: memory stacks on a GPU's package", reference=_H100, boundary="primitive")
+stacks = scope.declare(
+    "stacks, n_st [1/GPU]: memory stacks on a GPU's package", reference=_H100, boundary="primitive", nature="count"
+)
 channels_per_stack = scope.declare(
     "channels_per_stack, n_ch: independent channels of a stack", reference=_CHANNELS, boundary="primitive"
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from assay.answers import Answer
 from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
 from assay.model.language.variables import Variable
+from assay.model.optimizing.choices import choosable, read_axis
 from assay.model.optimizing.sweep import Sweep, sweep as sweep_registry
+from assay.model.resolving.resolve import find_conflicts
 from assay.plurals import count
 from assay.scenario.includes import known_groups
-from assay.scenario.question import Given, contradiction, read_question
+from assay.scenario.question import Given, Question, conflict_error, contradiction, read_question
 from assay.scenario.questions.compared_accelerators import compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
@@ -170,6 +172,8 @@ def sweep(
     except MissingInputsError as error:
         return missing_answer(question.registry, error)
     conflict = contradiction(question, axes, switch=switch, allow_conflicts=allow_conflicts)
+    if conflict is None and not allow_conflicts:
+        conflict = _contradiction_on(question, axes, switch=switch)
     return SweepAnswer(
         table,
         problem=conflict or _violated_somewhere(list(table.violations), fail_on_violated),
@@ -179,6 +183,24 @@ def sweep(
             *question.notes,
         ],
     )
+
+
+def _contradiction_on(
+    question: Question, axes: Mapping[str, Any], *, switch: bool
+) -> InputError | None:
+    """The error where a value of an axis contradicts a given one, which `resolve` would refuse too."""
+    inputs = question.inputs
+    for name, text in axes.items():
+        values = read_axis(choosable(question.registry, name), text).values
+        for value in dict.fromkeys((float(values[0]), float(values[-1]))):
+            point = replace(
+                inputs, values={**inputs.values, name: value}, stated=inputs.stated | axes.keys()
+            )
+            conflicts = find_conflicts(question.registry, point, question.variants, switch=switch)
+            others = [conflict for conflict in conflicts if conflict.variable.name not in axes]
+            if others:
+                return conflict_error(others, question.stated)
+    return None
 
 
 def pareto(
