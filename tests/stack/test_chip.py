@@ -181,18 +181,18 @@ def test_computing_takes_far_more_than_erasing() -> None:
     assert ratio == pytest.approx(3.6e8, rel=0.1)
 
 
-def test_voltage_that_reaches_a_die_is_the_larger_root() -> None:
-    """V = (V_r + sqrt(V_r^2 - 4 R P)) / 2."""
+def test_voltage_that_reaches_a_die_is_that_of_one_current() -> None:
+    """V = V_r - R P / V_r: what the regulators give is lost or reaches the die."""
     given = {
         "delivery.regulated_voltage": 0.9,
         "delivery.grid_resistance": 5e-5,
-        "delivery.die_power": 600.0,
+        "delivery.input_power": 600.0,
     }
-    expected = (0.9 + math.sqrt(0.81 - 4 * 5e-5 * 600)) / 2
+    expected = 0.9 - 5e-5 * 600 / 0.9
     assert value("delivery.die_voltage", given) == pytest.approx(expected, rel=1e-9)
-    assert value("delivery.grid_loss", given) == pytest.approx(
-        5e-5 * (600 / expected) ** 2, rel=1e-9
-    )
+    lost = value("delivery.grid_loss", given)
+    assert lost == pytest.approx(5e-5 * (600 / 0.9) ** 2, rel=1e-9)
+    assert lost + value("delivery.die_power", given) == pytest.approx(600, rel=1e-9)
 
 
 def test_heat_by_area_of_an_h100() -> None:

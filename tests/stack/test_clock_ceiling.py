@@ -121,9 +121,9 @@ def test_a_die_has_one_temperature() -> None:
 
 
 def test_losses_of_the_supply_reach_the_clock() -> None:
-    """V = V_r - R P / V: 80 uohm at 700 W leave (V_r + sqrt(V_r^2 - 4 R P)) / 2."""
-    regulated = 0.787333
-    left = (regulated + (regulated**2 - 4 * 80e-6 * 700) ** 0.5) / 2
+    """700 W at the regulators' voltage are one current, and 80 uohm take its drop: V_r - R P / V_r."""
+    regulated = 0.78563974
+    left = regulated - 80e-6 * 700 / regulated
     assert value("transistor.supply", delivery__grid_resistance="80 uohm") == pytest.approx(
         left, rel=1e-6
     )

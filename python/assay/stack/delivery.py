@@ -1,15 +1,16 @@
 """Power delivery and the way of heat: what a die loses on its supply, and what lies between it and the coolant.
 
 A die draws its power at less than a volt, so that a thousandth of an ohm matters: the voltage that reaches it falls
-with the current, which rises as the voltage falls. The heat leaves through the die, an interface, a spreader and a
-film of coolant, each a thermal resistance, and warms all of it on the way: a die needs seconds to get warm.
+with the current, and what the way takes is part of what the board draws. The heat leaves through the die, an
+interface, a spreader and a film of coolant, each a thermal resistance, and warms all of it on the way: a die needs
+seconds to get warm.
 """
 
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, Symbol, by_definition, cited, number
 from assay.stack import transistor, works
-from assay.stack.gpu import power as gpu_power
+from assay.stack.gpu import power as gpu_power, reference as gpu_reference
 from assay.stack.manufacturing import packages, wafers
 
 scope = Scope("delivery", "Power delivery and the way of heat")
@@ -27,21 +28,20 @@ grid_resistance = scope.declare(
     reference=_GRID,
     boundary="primitive",
 )
-die_power = scope.declare(
-    "die_power, P_die [W]: power that reaches the dies; unless given, that at which the clock is lowered",
+input_power = scope.declare(
+    "input_power, P_in [W]: power that regulators give; unless given or derived, that at which the clock is lowered",
     equals=gpu_power.power_ceiling * _GPU,
     reference=_GRID,
 )
 die_voltage = scope.declare(
-    "die_voltage, V_die [V]: voltage that reaches the transistors", bounds=POSITIVE, reference=_GRID, target=True
-)
-scope.iterative(
-    die_voltage,
-    regulated - grid_resistance * die_power / die_voltage,
-    start=regulated,
-    name="die_voltage.drop",
-    meaning="the drop follows the current, and the current the voltage that is left",
+    "die_voltage, V_die [V]: voltage that reaches the transistors: that of the regulators, less what the current takes",
+    equals=regulated - grid_resistance * input_power / regulated,
+    bounds=POSITIVE,
     reference=_GRID,
+    target=True,
+)
+die_power = scope.declare(
+    "die_power, P_die [W]: power that reaches the dies", equals=input_power * die_voltage / regulated, reference=_GRID
 )
 scope.equation(
     transistor.supply,
@@ -52,9 +52,26 @@ scope.equation(
 )
 grid_loss = scope.declare(
     "grid_loss, P_g [W]: power lost on the way",
-    equals=grid_resistance * (die_power / die_voltage) ** 2,
+    equals=grid_resistance * (input_power / regulated) ** 2,
     reference=_GRID,
     target=True,
+)
+_reference_ratio = gpu_reference.reference_regulated / gpu_reference.reference_supply
+scope.approximation(
+    gpu_power.delivery_ratio,
+    regulated / die_voltage / _reference_ratio,
+    name="ratio_of_voltages",
+    valid=die_voltage > number("0 V"),
+    meaning="one current passes regulators and dies: the board draws more by the ratio of their voltages",
+    reference=_GRID,
+)
+scope.approximation(
+    transistor.temperature,
+    gpu_power.coolant_temperature + gpu_power.thermal_resistance * input_power / _GPU,
+    name="temperature_of_channel",
+    valid=input_power > number("0 W"),
+    meaning="that of a die that draws this power",
+    reference=_CONDUCTION,
 )
 # The way of heat.
 flux = scope.declare(

@@ -50,6 +50,7 @@ SCOPE_MODULES = (
     "assay.stack.lithography",
     "assay.stack.metal",
     "assay.stack.switching",
+    "assay.stack.drawing",
     "assay.stack.regulation",
     "assay.stack.stacking",
     "assay.stack.scaling",

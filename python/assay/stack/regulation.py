@@ -113,6 +113,21 @@ regulator_efficiency = scope.declare(
     reference=_LOSS,
     target=True,
 )
+reference_efficiency = scope.declare(
+    "regulator.reference_efficiency, eta_v0 [1 as %]: that of the board of the benchmarks, whose losses are in the "
+    "energies that were fitted",
+    bounds=("positive", 1),
+    reference=_LOSS,
+    boundary="primitive",
+)
+scope.approximation(
+    gpu_power.delivery_ratio,
+    reference_efficiency / regulator_efficiency,
+    name="ratio_with_regulators",
+    valid=regulator_efficiency > 0,
+    meaning="what grid and regulators lose is part of what the board draws",
+    reference=_LOSS,
+)
 best_phases = scope.declare(
     "regulator.best_phases, n_b: phases at which that loss is least",
     equals=current * sqrt(phase_resistance / (switch_energy * switch_rate)),

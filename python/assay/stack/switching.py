@@ -11,7 +11,7 @@ import math
 
 from assay.model import POSITIVE, Scope, Symbol, Variable, by_definition, cited, number
 from assay.stack import geometry, metal, timing, transistor, wires, works
-from assay.stack.gpu import power as gpu_power, rates as gpu_rates
+from assay.stack.gpu import power as gpu_power, rates as gpu_rates, reference as gpu_reference
 from assay.stack.manufacturing import wafers
 
 scope = Scope("switching", "Delay, energy and noise of gates")
@@ -92,10 +92,14 @@ fanout_delay = scope.declare(
 scope.equation(
     timing.fanout_delay, fanout_delay, name="fanout_delay", meaning="of these transistors", reference=_FANOUT
 )
+wire_delay = scope.declare(
+    "gate.wire_delay, t_wire [s as ps]: delay that the resistance of a mean wire adds to a gate",
+    equals=wires.resistance * metal.mean_length * (metal.mean_capacitance / 2 + fan_out * input_capacitance),
+    reference=cited(works.CMOS_VLSI, "sec. 4.3.5 and 6.3, Elmore delay of gate and wire"),
+)
 elmore = scope.declare(
     "gate.elmore, t_e [s as ps]: delay of a gate through a mean wire, resistance of the wire included",
-    equals=resistance * load
-    + wires.resistance * metal.mean_length * (metal.mean_capacitance / 2 + fan_out * input_capacitance),
+    equals=resistance * load + wire_delay,
     reference=cited(works.CMOS_VLSI, "sec. 4.3.5 and 6.3, Elmore delay of gate and wire"),
     target=True,
 )
@@ -175,6 +179,21 @@ scope.approximation(
     gpu_power.cycle_energy,
     (dynamic + short + clock_power) / gpu_rates.clock / number("1 GPU"),
     name="cycle_energy",
+    valid=activity > 0,
+    meaning="gates that switch, and the clock",
+    reference=_POWER,
+)
+# Current while both transistors conduct is that of the board of the benchmarks: a per cent of the whole.
+scope.approximation(
+    gpu_power.cycle_capacitance,
+    (
+        activity
+        * gates
+        * (load + transistor.on_current * transistor.width * conducting / (20 * gpu_reference.reference_supply))
+        + registers * clock_capacitance
+    )
+    / number("1 GPU"),
+    name="cycle_capacitance",
     valid=activity > 0,
     meaning="gates that switch, and the clock",
     reference=_POWER,

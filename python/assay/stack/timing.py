@@ -114,9 +114,14 @@ scope.stochastic(
 paths = scope.declare(
     "paths, N_p: critical paths of a chip", bounds=(1, None), reference=_VARIATION, boundary="primitive"
 )
+margin = scope.declare(
+    "path.margin, m_p: expected delay of the slowest path over the mean of all",
+    equals=1 + gate_spread / depth**0.5 * expected_largest(paths),
+    reference=_LARGEST,
+)
 slowest = scope.declare(
     "path.slowest, t_max [s as ps]: expected delay of the slowest path",
-    equals=path_mean + path_spread * expected_largest(paths),
+    equals=path_mean * margin,
     reference=_LARGEST,
     target=True,
 )

@@ -150,12 +150,21 @@ drain_lowering = scope.declare(
     reference=_BODY,
     boundary="primitive",
 )
+
+
+def threshold_at(warmth: Expression, drain: Expression) -> Expression:
+    """Threshold voltage at a temperature and drain voltage."""
+    return (
+        threshold_reference
+        - threshold_drift * (warmth - number("300 K"))
+        + body_effect * (sqrt(surface_potential + body_bias) - sqrt(surface_potential))
+        - drain_lowering * drain
+    )
+
+
 threshold = scope.declare(
     "threshold, V_t [V]: threshold voltage at this temperature, body bias and drain voltage",
-    equals=threshold_reference
-    - threshold_drift * (temperature - number("300 K"))
-    + body_effect * (sqrt(surface_potential + body_bias) - sqrt(surface_potential))
-    - drain_lowering * drain_voltage,
+    equals=threshold_at(temperature, drain_voltage),
     bounds=ANY_SIGN,
     reference=_BODY,
 )
@@ -285,13 +294,24 @@ mobility_exponent = scope.declare(
     "mobility_exponent, k_mu: exponent by which mobility falls with temperature; unless given, 1.5", equals=1.5,
     reference=_TEMPERATURE,
 )  # fmt: skip
-# Below the threshold the law has no current; what heat carries is not modeled, so the clock is a bound there.
-_drive = maximum(supply - threshold, thermal_voltage)
+
+
+def speed_at(volts: Expression, cutoff: Expression, warmth: Expression, ratio: Expression) -> Expression:
+    """Alpha-power law at a supply voltage, threshold, temperature and ratio of supply voltages.
+
+    Below the threshold the law has no current; what heat carries is not modeled, so the clock is a bound there.
+    """
+    drive = maximum(volts - cutoff, physics.boltzmann * warmth / physics.elementary_charge)
+    return (
+        (drive / (gpu_reference.reference_supply * (1 - threshold_share))) ** alpha
+        / ratio
+        * (gpu_power.reference_temperature / warmth) ** mobility_exponent
+    )
+
+
 scope.approximation(
     speed,
-    (_drive / (gpu_reference.reference_supply * (1 - threshold_share))) ** alpha
-    / voltage_ratio
-    * (gpu_power.reference_temperature / temperature) ** mobility_exponent,
+    speed_at(supply, threshold, temperature, voltage_ratio),
     name="speed_by_threshold",
     valid=temperature > number("250 K"),
     meaning="alpha-power law at another voltage, threshold and temperature",
@@ -362,6 +382,14 @@ scope.approximation(
     name="cycle_energy",
     valid=energy_ratio > 0,
     meaning="every node of the chip switches as a gate of its process does",
+    reference=_ENERGY,
+)
+scope.approximation(
+    gpu_power.cycle_capacitance,
+    gpu_reference.reference_cycle_energy * (node_energy / benchmarked_energy) / gpu_reference.reference_supply**2,
+    name="cycle_capacitance",
+    valid=node_energy > 0,
+    meaning="that of the board of the benchmarks, as a gate of its process switches",
     reference=_ENERGY,
 )
 scope.approximation(

@@ -44,10 +44,10 @@ scope.inequality(
 )
 # A board that is stated to boost less is run as far above its boost clock as that of the benchmarks, one that is
 # stated to boost more only as fast as its paths are.
-_reference_ceiling = reference.reference_top_clock / reference.reference_clock
+REFERENCE_CEILING = reference.reference_top_clock / reference.reference_clock
 clock_ceiling = scope.declare(
     "clock_ceiling, eta_max: highest clock over the boost clock behind the peak rate",
-    equals=minimum(_reference_ceiling, top_clock / clock),
+    equals=minimum(REFERENCE_CEILING, top_clock / clock),
     bounds=POSITIVE,
     reference=_NVML,
 )
@@ -102,6 +102,20 @@ cycle_energy = scope.declare(
     equals=reference.reference_cycle_energy,
     reference=_SAME_BOARD,
 )
+cycle_capacitance = scope.declare(
+    "cycle_capacitance, C_c [F/GPU as uF/GPU]: energy switched in a clock cycle over the square of the supply voltage, "
+    "activity 1",
+    bounds=POSITIVE,
+    reference=DYNAMIC,
+    boundary="primitive",
+)
+delivery_ratio = scope.declare(
+    "power.delivery_ratio, k_D: power of the board by power of its dies, over that of the board of the benchmarks, "
+    "whose losses are in the energies that were fitted; unless derived, 1",
+    equals=1,
+    bounds=POSITIVE,
+    reference=_SAME_BOARD,
+)
 voltage_slope = scope.declare(
     "voltage_slope, s_V: relative change of voltage by relative change of clock, at boost",
     equals=reference.reference_voltage_slope,
@@ -150,7 +164,7 @@ temperature_limit = scope.declare(
 def _leakage_at(limit: Expression, voltage: Expression) -> Expression:
     """Leakage of a board that draws its limit."""
     warmth = coolant_temperature + thermal_resistance * limit - number("300 K")
-    return leakage_reference * voltage * exp(warmth / leakage_scale)
+    return delivery_ratio * leakage_reference * voltage * exp(warmth / leakage_scale)
 
 
 _issued = idle_activity + issue_activity
@@ -178,7 +192,7 @@ _cycle_power_0 = reference.reference_cycle_energy * reference.reference_clock * 
 # Tensor cores switch by FLOPs, the rest by cycles. A clock has no fewer cycles than its FLOPs need.
 scope.equation(
     throttle_reference,
-    minimum(_reference_ceiling, maximum((_free_0 / _cycle_power_0 - _tensor) / _issued, work_tensor_use)),
+    minimum(REFERENCE_CEILING, maximum((_free_0 / _cycle_power_0 - _tensor) / _issued, work_tensor_use)),
     reference=_NVML,
     meaning="the clock at which the workload meets the rated limit on the board of the benchmarks",
 )
@@ -236,12 +250,12 @@ voltage = scope.declare(
 temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=THERMAL)
 power_leakage = scope.declare(
     "power.leakage, P_L [W/GPU]: static power of the die: its leakage",
-    equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
+    equals=delivery_ratio * leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
     reference=STATIC,
 )
 power_dynamic = scope.declare(
     "power.dynamic, P_d [W/GPU]: dynamic (switching) power",
-    equals=energy_share * activity * cycle_energy * clock * throttle * voltage**2,
+    equals=delivery_ratio * energy_share * activity * cycle_energy * clock * throttle * voltage**2,
     reference=DYNAMIC,
 )
 power_busy = scope.declare(
@@ -252,16 +266,31 @@ power_busy = scope.declare(
 # The work of a second of benchmark clocks takes 1 + c (eta_0 / eta - 1) seconds at this clock, over boost of the
 # board of the benchmarks.
 _pace = throttle * clock / reference.reference_clock
-_period = maximum(_pace * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
+
+
+def _period_at(pace: Expression) -> Expression:
+    return maximum(pace * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
+
+
+def activity_at(pace: Expression) -> Expression:
+    """Clock tree, issue, and tensor cores by their FLOPs in a cycle, at a clock over boost of the benchmarks."""
+    return _issued + _tensor / _period_at(pace)
+
+
+def memory_duty_at(pace: Expression) -> Expression:
+    """The bytes of the work over the time that it takes, at a clock over boost of the benchmarks."""
+    return minimum(work_memory_use * pace / _period_at(pace), 1)
+
+
 scope.equation(
     activity,
-    _issued + _tensor / _period,
+    activity_at(_pace),
     meaning="clock tree, issue, and tensor cores by their FLOPs in a cycle",
     reference=_COMPONENTS,
 )
 scope.equation(
     memory_duty,
-    minimum(work_memory_use * _pace / _period, 1),
+    memory_duty_at(_pace),
     meaning="the bytes of the work over the time that it takes at this clock",
     reference=by_definition("rate over peak rate"),
 )
@@ -272,7 +301,12 @@ scope.equation(
     minimum(
         clock_ceiling,
         maximum(
-            (_free / (energy_share * cycle_energy * clock * voltage**2) - (activity - _issued) * throttle) / _issued, 0
+            (
+                _free / (delivery_ratio * energy_share * cycle_energy * clock * voltage**2)
+                - (activity - _issued) * throttle
+            )
+            / _issued,
+            0,
         ),
     ),
     reference=_NVML,
@@ -293,8 +327,11 @@ power_waiting = scope.declare(
     equals=minimum(
         power_ceiling,
         power_idle
-        + leakage_reference * _top_voltage * exp((coolant_temperature - number("300 K")) / leakage_scale)
-        + idle_activity * cycle_energy * clock * clock_ceiling * _top_voltage**2,
+        + delivery_ratio
+        * leakage_reference
+        * _top_voltage
+        * exp((coolant_temperature - number("300 K")) / leakage_scale)
+        + delivery_ratio * idle_activity * cycle_energy * clock * clock_ceiling * _top_voltage**2,
     ),
     reference=_COMPONENTS,
 )

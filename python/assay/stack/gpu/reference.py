@@ -41,6 +41,13 @@ reference_supply = scope.declare(
     reference=VOLTAGE,
     boundary="primitive",
 )
+reference_regulated = scope.declare(
+    "reference.regulated, V_r0 [V]: voltage of the regulators of the board of the benchmarks, whose losses are part of "
+    "the power that was measured",
+    bounds=POSITIVE,
+    reference=VOLTAGE,
+    boundary="primitive",
+)
 reference_cycle_energy = scope.declare(
     "reference.cycle_energy, E_c0 [J/GPU]: energy that the board of the benchmarks switches in a clock cycle at "
     "its boost clock's voltage, activity 1",

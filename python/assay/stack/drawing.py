@@ -1,0 +1,68 @@
+"""The power that a chip draws: at its limit or, below it, at the highest clock that its own voltage and heat leave.
+
+Voltage drop and temperature slow the slowest paths, and a slower chip draws less. The power at which both
+agree is a fixed point: a limit that the chip does not reach neither cools nor slows it.
+"""
+
+from __future__ import annotations
+
+from assay.model import POSITIVE, Expression, Scope, cited, exp, maximum, minimum, number
+from assay.stack import delivery, hbm, switching, timing, transistor, works
+from assay.stack.gpu import power as gpu_power, rates as gpu_rates, reference
+
+scope = Scope("drawing", "Power, voltage and heat of a chip that agree")
+
+_SELF = cited(works.CMOS_VLSI, "sec. 5.2, dynamic power, sec. 7.2, variation of supply and temperature")
+_GPU = number("1 GPU")
+# Repetitions take a quarter of each change: the slope of power by its own drop may be as steep as -4.
+_STEP = 0.25
+
+
+def _drawn(given: Expression) -> Expression:
+    """Power of the board at its highest clock, where voltage and temperature are those of `given`, in watts."""
+    regulated = delivery.regulated
+    volts = maximum(regulated - delivery.grid_resistance * given / regulated, regulated / 100)
+    warmth = gpu_power.coolant_temperature + gpu_power.thermal_resistance * given / _GPU
+    speed = transistor.speed_at(
+        volts, transistor.threshold_at(warmth, volts), warmth, volts / reference.reference_supply
+    )
+    # Resistance is voltage over current, and current is speed by voltage: gates slow by the inverse of speed.
+    resistance = 0.75 * reference.reference_supply / (transistor.on_current * transistor.width * speed)
+    gate = resistance * switching.load + switching.wire_delay
+    top = 1 / (timing.depth * gate * timing.margin + timing.overhead)
+    clock = minimum(gpu_power.REFERENCE_CEILING * gpu_rates.clock, top)
+    boost = reference.reference_clock * top / reference.reference_top_clock
+    voltage = maximum(reference.reference_voltage_floor, 1 - reference.reference_voltage_slope * (1 - clock / boost))
+    pace = clock / reference.reference_clock
+    leakage = (
+        reference.reference_leakage * voltage * exp((warmth - number("300 K")) / reference.reference_leakage_scale)
+    )
+    switched = gpu_power.activity_at(pace) * gpu_power.cycle_capacitance * volts**2 * clock * voltage**2
+    losses = regulated / volts * reference.reference_supply / reference.reference_regulated
+    memory = gpu_power.memory_duty_at(pace) * gpu_rates.memory_bandwidth * hbm.access_energy
+    share = gpu_power.energy_share
+    return (gpu_power.power_idle + share * memory + losses * (leakage + share * switched)) * _GPU
+
+
+power = scope.declare(
+    "power, P_dr [W]: power that a chip draws: its limit, or that at its highest clock where it is less",
+    bounds=POSITIVE,
+    reference=_SELF,
+    target=True,
+)
+scope.iterative(
+    power,
+    (1 - _STEP) * power + _STEP * minimum(gpu_power.power_ceiling * _GPU, _drawn(power)),
+    start=gpu_power.power_ceiling * _GPU,
+    name="power.balance",
+    meaning="the clock follows voltage and heat, they follow the power, and the power the clock",
+    reference=_SELF,
+)
+scope.approximation(
+    delivery.input_power,
+    power,
+    name="power_of_chip",
+    valid=power > number("0 W"),
+    meaning="regulators give what the chip draws",
+    reference=_SELF,
+)
