@@ -118,9 +118,10 @@ def difference(
     used = ends[0][1] | ends[1][1]
     changes = _changes(before, after)
     relevant = [c for c in changes if c.name in used]
+    causes = {**_causes(relevant, [resolver for *_, resolver in ends], target), **(labels or {})}
     groups: dict[str, list[Change]] = {}
     for change in relevant:
-        groups.setdefault((labels or {}).get(change.name, change.name), []).append(change)
+        groups.setdefault(causes.get(change.name, change.name), []).append(change)
     values, merged = _evaluate(registry, target, before, after, list(groups.items()), switch)
     amounts, errors, orders = _shapley(len(merged), values)
     contributions = [
@@ -135,14 +136,32 @@ def difference(
     )  # fmt: skip
 
 
-def _resolve(registry: Registry, target: str, side: Side, switch: bool) -> tuple[float, set[str]]:
-    """The target and the names in its cone."""
+def _causes(changes: Sequence[Change], ends: Sequence[Resolver], target: str) -> dict[str, str]:
+    """The relation that a change belongs to, by name: a value that only the new relation reads is one cause with it."""
+    cones = [end.cone(target) for end in ends]
+    chosen = [c.name for c in changes if isinstance(c.before, str) or isinstance(c.after, str)]
+    causes: dict[str, str] = {}
+    for change in changes:
+        sides = [end for end, cone in zip(ends, cones, strict=True) if change.name in cone]
+        if change.name in chosen or len(sides) != 1:
+            continue
+        owners = [name for name in chosen if change.name in sides[0].cone(name)]
+        if owners:
+            first = causes.get(owners[0], owners[0])
+            causes.update(dict.fromkeys([change.name, *owners], first))
+    return causes
+
+
+def _resolve(
+    registry: Registry, target: str, side: Side, switch: bool
+) -> tuple[float, set[str], Resolver]:
+    """The target, the names in its cone, and what computed them."""
     resolver = Resolver(registry, Inputs(dict(side.values)), side.variants, switch=switch)
     value = resolver.value(target)
     if value is None:
         gaps = [gap.variable.name for gap in resolver.missing(target)]
         raise MissingInputsError(f"{target} needs {len(gaps)} more inputs", gaps)
-    return value, resolver.cone(target)
+    return value, resolver.cone(target), resolver
 
 
 def _changes(before: Side, after: Side) -> list[Change]:
