@@ -41,6 +41,10 @@ class InputError(AssayError):
     """A given value cannot be used: malformed, not finite, out of bounds or contradictory."""
 
 
+class ContradictionError(InputError):
+    """Given values contradict each other, so there is no answer."""
+
+
 class CheckFailedError(AssayError):
     """The result exists, but a requested check failed."""
 

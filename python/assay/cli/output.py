@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TextIO, TypeVar
 from assay.answers import Answer, to_json as to_json
 from assay.cli import styles
 from assay.cli.verbosity import is_quiet, is_verbose
-from assay.errors import AssayError
+from assay.errors import AssayError, ContradictionError
 from assay.escaping import one_line as one_line
 from assay.plurals import count as count
 
@@ -83,9 +83,13 @@ def report_of(
 
 def show(report: Report) -> int:
     """Print a report and return the exit code."""
+    # A number that contradicts what was given must not reach a pipe as if it were an answer; JSON lists the conflicts.
+    contradicted = isinstance(report.problem, ContradictionError)
     with stdout_errors():
         if report.as_json:
             sys.stdout.write(json_text(report))
+        elif contradicted:
+            pass
         elif report.raw is not None:
             sys.stdout.write(report.raw)
         else:

@@ -12,6 +12,7 @@ from assay import stack
 from assay.errors import (
     AssayError,
     CheckFailedError,
+    ContradictionError,
     InputError,
     MissingInputsError,
     UnknownNameError,
@@ -249,7 +250,7 @@ def conflict_error(
         # An entry gives the value, which a question cannot drop.
         computed = first.variable.format(first.computed)
         hint = f'an entry of the scenario gives it: --set {name}="{computed}" replaces that'
-    return InputError(f"contradictory input: {first.text}{others}", hint)
+    return ContradictionError(f"contradictory input: {first.text}{others}", hint)
 
 
 def contradiction(
