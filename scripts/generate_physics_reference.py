@@ -45,6 +45,7 @@ LAYERS = (
     ("Static memory, repair and yield", "sram", ("sram.cell", "sram.array", "sram.repair")),
     ("Floorplan", "floorplan", ("floorplan",)),
     ("Power delivery and heat", "delivery", ("delivery",)),
+    ("Power that a chip draws", "drawing", ("drawing",)),
     ("Regulation, wear and radiation", "regulation", ("regulation",)),
     ("Stacks and packages", "stacking", ("stacking",)),
     ("Links", "links", ("links",)),
