@@ -165,8 +165,9 @@ def test_a_cone_of_a_scenario_has_what_it_uses() -> None:
 def test_a_value_of_an_entry_can_be_replaced() -> None:
     """Six stacks of 16 GiB are 96 GiB; the 80 GiB are the data sheet's, which no one can drop."""
     problem = resolve(
-        "gpu.memory.bandwidth", preset=TRAINING, includes=[FLOOR], assign={"hbm.stacks": "6 1/GPU"}
-    ).problem
+        "gpu.memory.bandwidth", preset=TRAINING, includes=["stacks/hbm3_8_high"],
+        assign={"hbm.stacks": "6 1/GPU"},
+    ).problem  # fmt: skip
     assert problem is not None
     assert "hbm.stacks * hbm.stack_capacity gives 103" in problem.message
     assert "--set gpu.memory.capacity=" in (problem.hint or "")
