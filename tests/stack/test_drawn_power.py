@@ -55,3 +55,11 @@ def test_losses_of_the_grid_are_part_of_the_board() -> None:
     for name in (STEP, COST):
         assert [row[name] for row in rows] == sorted(row[name] for row in rows)
     assert rows[2][COST] > 1.01 * rows[1][COST]
+
+
+def test_a_poor_grid_starves_the_chip() -> None:
+    """Where 700 W would take all of the voltage the chip settles at less power, at a voltage that still switches."""
+    (row,) = swept("delivery.grid_resistance=1000 uohm", VOLTS, INPUT, BUSY)
+    assert row[INPUT] < 0.5 * 700
+    assert row[VOLTS] > 0.3
+    assert row[INPUT] == pytest.approx(row[BUSY], rel=5e-3)

@@ -21,8 +21,10 @@ _STEP = 0.25
 def _drawn(given: Expression) -> Expression:
     """Power of the board at its highest clock, where voltage and temperature are those of `given`, in watts."""
     regulated = delivery.regulated
-    volts = maximum(regulated - delivery.grid_resistance * given / regulated, regulated / 100)
     warmth = gpu_power.coolant_temperature + gpu_power.thermal_resistance * given / _GPU
+    # Below the threshold next to nothing switches, so that the power which takes the voltage there is never drawn.
+    least = transistor.threshold_at(warmth, regulated)
+    volts = maximum(regulated - delivery.grid_resistance * given / regulated, least)
     speed = transistor.speed_at(
         volts, transistor.threshold_at(warmth, volts), warmth, volts / reference.reference_supply
     )
