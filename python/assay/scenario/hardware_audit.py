@@ -75,7 +75,6 @@ ANSWERS: Final = {
     "multiprocessor.memory.reached": "CUDA's occupancy calculator, Little's law",
     "regulation.droop.impedance": "target impedance",
     "regulation.radiation.power": "Stefan-Boltzmann",
-    "regulation.regulator.loss": "efficiency of regulators",
     "sram.array.access_time": "delay of CACTI's arrays",
     "sram.margin": "margins of a cell",
     "stacking.via.area": "holes of CACTI",
