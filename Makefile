@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate plan-checks lint lint-python lint-rust format web check-web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate plan-checks lint lint-python lint-rust format web check-web ui test-web site bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -105,6 +105,9 @@ ui: product ## open the pages in a browser; built ones come with the sources
 test-web: setup ## test the pages in Chromium, which is installed if there is none
 	command -v chromium chromium-browser google-chrome > /dev/null || $(BIN)/playwright install --with-deps chromium
 	$(BIN)/python -m pytest -m "slow or not slow" tests/ui tests/browser
+
+site: setup ## build the documentation as pages in dist/site; they open from a file
+	$(BIN)/python scripts/build_site.py
 
 bench: setup ## run every suite of assay bench
 	for suite in ceilings gemv gemm ops attention pool scheduler decode graph; do \

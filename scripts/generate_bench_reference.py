@@ -1,4 +1,4 @@
-"""Writes docs/reference/kernels.md, benchmarks.md and serving.md from the results in bench/results.
+"""Writes docs/reference/kernels.md, benchmarks.md, serving.md and parts of peers.md from the results in bench/results.
 
 python scripts/generate_bench_reference.py          # write them
 python scripts/generate_bench_reference.py --check  # exit with 1 if one is out of date
@@ -15,6 +15,7 @@ from typing import Any
 from assay.bench.harness.result import SCHEMA, Result, load
 from assay.bench.harness.table import markdown
 from generated_pages import write_or_check
+from peers_page import with_rivals
 from serving_page import serving_page, stored_comparisons
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,10 +167,13 @@ def _checks(checks: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Write the pages, or compare them."""
     kernels = kernels_page(json.loads(FIGURES.read_text("utf-8")), stored_checks(RESULTS))
+    results, comparisons = stored_results(RESULTS), stored_comparisons(RESULTS)
+    peers = REFERENCE / "peers.md"
     pages = {
         REFERENCE / "kernels.md": kernels,
-        REFERENCE / "benchmarks.md": benchmarks_page(stored_results(RESULTS)),
-        REFERENCE / "serving.md": serving_page(stored_comparisons(RESULTS), COMMAND),
+        REFERENCE / "benchmarks.md": benchmarks_page(results),
+        REFERENCE / "serving.md": serving_page(comparisons, COMMAND),
+        peers: with_rivals(peers.read_text("utf-8"), results, comparisons),
     }
     return write_or_check(pages, COMMAND, arguments)
 

@@ -1,5 +1,7 @@
 """Writes the scores of sources left out and the leaderboard into README.md, and the spreads behind their intervals.
 
+The leaderboard is in docs/reference/peers.md, too.
+
 The spreads go into docs/design/model-error.md, from the calibration files. The ranks and shares that a test holds
 Assay to go into tests/data/leaderboard.json.
 
@@ -15,20 +17,19 @@ from pathlib import Path
 
 from assay import json_records
 from assay.catalog import constants, engines
-from assay.errors import InputError
 from assay.validate.groups import GroupScore, score_groups
 from assay.validate.leaderboard import OWN, TOOLS, Board, Entry, leaderboard
 from assay.validate.run import rows_of, validate
-from generated_pages import write_or_check
+from generated_pages import filled, write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "README.md"
+PEERS_PAGE = ROOT / "docs" / "reference" / "peers.md"
 SPREADS_PAGE = ROOT / "docs" / "design" / "model-error.md"
 COMMAND = "python scripts/generate_score_table.py"
 START = f"<!-- generated: {COMMAND} -->"
-BOARD_START = "<!-- leaderboard: the same script -->"
+BOARD_START = f"<!-- leaderboard: {COMMAND} -->"
 RECORD = ROOT / "tests" / "data" / "leaderboard.json"
-END = "<!-- end -->"
 HEADER = (
     "| figures | count | sources | in-sample median | source left out | bar | in 90 % interval |",
     "|---|---|---|---|---|---|---|",
@@ -109,15 +110,6 @@ def spreads() -> str:
     return "\n".join(lines)
 
 
-def filled(page: str, text: str, comment: str = START) -> str:
-    """A page with a text between its two comments."""
-    before, start, rest = page.partition(comment)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise InputError(f"expected the comments {comment} and {END}")
-    return f"{before}{comment}\n{text}\n{END}{after}"
-
-
 def board_table(boards: Sequence[Board]) -> str:
     """The leaderboard as Markdown: the median error of each tool, and how many figures it answers."""
     names = (OWN, *TOOLS)
@@ -150,7 +142,12 @@ def record(boards: Sequence[Board]) -> str:
 
 def with_tables(page: str, groups: Sequence[GroupScore], boards: Sequence[Board]) -> str:
     """A page with the table of scores and the leaderboard."""
-    return filled(filled(page, table(groups)), board_table(boards), BOARD_START)
+    return with_board(filled(page, table(groups), START), boards)
+
+
+def with_board(page: str, boards: Sequence[Board]) -> str:
+    """The page of peers with the leaderboard."""
+    return filled(page, board_table(boards), BOARD_START)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -160,7 +157,8 @@ def main(arguments: Sequence[str]) -> int:
     pages = {
         PAGE: with_tables(PAGE.read_text(encoding="utf-8"), score_groups(rows), boards),
         RECORD: record(boards),
-        SPREADS_PAGE: filled(SPREADS_PAGE.read_text(encoding="utf-8"), spreads()),
+        PEERS_PAGE: with_board(PEERS_PAGE.read_text(encoding="utf-8"), boards),
+        SPREADS_PAGE: filled(SPREADS_PAGE.read_text(encoding="utf-8"), spreads(), START),
     }
     return write_or_check(pages, COMMAND, arguments)
 

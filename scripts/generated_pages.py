@@ -6,6 +6,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+END = "<!-- end -->"
+
+
+def filled(page: str, text: str, comment: str) -> str:
+    """A page with a text between a comment and the next end."""
+    before, start, rest = page.partition(comment)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"expected the comments {comment} and {END}")
+    return f"{before}{comment}\n{text}\n{END}{after}"
+
 
 def write_or_check(pages: Mapping[Path, str], command: str, arguments: Sequence[str]) -> int:
     """Write the pages, or with --check compare them to what stands there; the exit code."""

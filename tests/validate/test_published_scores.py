@@ -62,6 +62,11 @@ def test_readme_has_the_tables_of_today(rows: list[Row], groups: list[GroupScore
     assert page.with_tables(text, groups, leaderboard(rows)) == text, f"run {page.COMMAND}"
 
 
+def test_page_of_peers_has_the_leaderboard_of_today(rows: list[Row]) -> None:
+    text = page.PEERS_PAGE.read_text(encoding="utf-8")
+    assert page.with_board(text, leaderboard(rows)) == text, f"run {page.COMMAND}"
+
+
 def test_no_rank_and_no_share_of_answers_falls_below_the_recorded_one(rows: list[Row]) -> None:
     recorded = json.loads(page.RECORD.read_text(encoding="utf-8"))
     boards = {board.group: board for board in leaderboard(rows)}
@@ -73,7 +78,7 @@ def test_no_rank_and_no_share_of_answers_falls_below_the_recorded_one(rows: list
 
 def test_design_page_has_the_spreads_of_today() -> None:
     text = page.SPREADS_PAGE.read_text(encoding="utf-8")
-    assert page.filled(text, page.spreads()) == text, f"run {page.COMMAND}"
+    assert page.filled(text, page.spreads(), page.START) == text, f"run {page.COMMAND}"
 
 
 def test_every_timed_figure_is_scored_without_its_source(
