@@ -7,7 +7,7 @@ move limits without another plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from assay.errors import EvaluationError, InfeasibleError
 from assay.lazy_import import np
 from assay.planner.capacity.candidates import Candidate
 from assay.planner.capacity.planning import Planner
-from assay.planner.capacity.served import Sample
+from assay.planner.capacity.served import SAMPLE, Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,6 +36,10 @@ _LOADS: Final = (
     1.0,
 )
 """Rates that are looked at, of the one that saturates a server: requests wait where it is near."""
+_FAR, _HALVINGS = 1.08, 2
+"""Ratio of rates between which a further one is looked at, and how often."""
+_FEWEST: Final = 0.5 / SAMPLE
+"""Share beyond limits that a sample cannot tell from none."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +112,41 @@ def rates_by_limits(planner: Planner) -> RatesByLimits:
 def _rates(server: Candidate, sample: Sample, share: float, deviations: float) -> list[list[float]]:
     """The highest rate by limits: where the share of requests within them crosses the one that must be."""
     most = server.saturation(sample, deviations)
-    rates = most * np.array(_LOADS)
-    within = np.stack([_within(server, sample, float(rate), deviations) for rate in rates])
-    # More requests keep no more of them within limits.
-    within = np.minimum.accumulate(within, axis=0)
+    seen = {
+        rate: _within(server, sample, rate, deviations)
+        for rate in (most * np.array(_LOADS)).tolist()
+    }
+    for _ in range(_HALVINGS):
+        for rate in _between(seen, share):
+            seen[rate] = _within(server, sample, rate, deviations)
+    rates, within = _falling(seen)
     kept = within >= share
     above = np.minimum(kept.sum(axis=0), len(rates) - 1)
     below = np.maximum(above - 1, 0)
-    high, low = (np.take_along_axis(within, at[None], 0)[0] for at in (above, below))
-    # Between two rates the share falls along a line.
-    part = np.clip((low - share) / np.where(low > high, low - high, 1.0), 0.0, 1.0)
-    highest = rates[below] + (rates[above] - rates[below]) * part
+    # Between two rates the share beyond the limits grows by a power of the rate.
+    high, low = (
+        np.log(np.maximum(1 - np.take_along_axis(within, at[None], 0)[0], _FEWEST))
+        for at in (above, below)
+    )
+    beyond = math.log(max(1 - share, _FEWEST))
+    part = np.clip((beyond - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    highest = rates[below] * (rates[above] / rates[below]) ** part
     highest = np.where(kept[0], np.where(kept.all(axis=0), rates[-1], highest), 0.0)
     return [[float(f"{rate:.4g}") for rate in row] for row in highest]
+
+
+def _falling(seen: Mapping[float, Numbers]) -> tuple[Numbers, Numbers]:
+    """Rates in order, and the shares within limits at each: more requests keep no more of them."""
+    rates = sorted(seen)
+    return np.array(rates), np.minimum.accumulate(np.stack([seen[rate] for rate in rates]), axis=0)
+
+
+def _between(seen: Mapping[float, Numbers], share: float) -> list[float]:
+    """Rates half way between two that are far apart and of which only the lower keeps some limits."""
+    rates, within = _falling(seen)
+    kept = within >= share
+    crossed = (kept[:-1] & ~kept[1:]).any(axis=(1, 2)) & (rates[1:] > _FAR * rates[:-1])
+    return [float(rate) for rate in np.sqrt(rates[:-1] * rates[1:])[crossed]]
 
 
 def _within(server: Candidate, sample: Sample, rate: float, deviations: float) -> Numbers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import EvaluationError
@@ -330,13 +330,28 @@ class ServerState:
         base = self.rate * outputs * step
         extra = _compound(base, cost, uniform[4], self.dispersion) / (1 - load)
         # Busy periods vary by (1 - load)^-3; what delays a request also keeps others from leaving.
-        slope = np.gradient(self.decode) if self.most > 1 else np.zeros(self.most + 1)
+        slope = _slope(self.decode)
         more = self.rate * self.mean_output * np.interp(there, self.numbers, slope)
         mean = base * float(cost.mean()) / (1 - load)
         wider = np.sqrt(1 - load) * (1 - np.minimum(more, _MOST_LOAD))
         extra = np.maximum(mean + (extra - mean) / wider, 0.0)
         result: Numbers = step + extra / outputs
         return result
+
+
+def _slope(decode: Numbers) -> Numbers:
+    """What a further decoding request adds to a step; the first one, which brings the step, as the second."""
+    if len(decode) < 3:
+        return np.zeros(len(decode))
+    slope = np.gradient(decode[1:])
+    return np.concatenate([slope[:1], slope])
+
+
+@cache
+def _others(size: int) -> NDArray[np.int64]:
+    """Which request's value comes first, second ... of those that a request meets: in no order of lengths."""
+    generator = np.random.default_rng(1)
+    return np.stack([generator.permutation(size) for _ in range(_FEW + 1)])
 
 
 def _normal(uniform: Numbers) -> Numbers:
@@ -362,13 +377,13 @@ def _compound(
     sums = _gamma(expected * mean, expected * square, uniform)
     if dispersion > _BURSTY:
         return sums
-    few = expected < _FEW / 2
+    few, others = expected < _FEW / 2, _others(len(values))
     below = np.exp(-expected)
     term, total = below, np.zeros(len(expected))
     exact = np.zeros(len(expected))
     for count in range(1, _FEW + 1):
-        # One value more for all whose number is larger: of a request elsewhere in the sample.
-        total = total + np.roll(values, 577 * count)
+        # One value more for all whose number is larger: of any request of the sample.
+        total = total + values[others[count]]
         exact = np.where(uniform > below, total, exact)
         term = term * expected / count
         below = below + term
