@@ -23,7 +23,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|m
 # Words that only this project used for things that have a name in the field, and British spelling.
 PRIVATE_WORDS = re.compile(
     r"few_rows|some_rows|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
-    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|[Bb]ooks\b|\bchances\b|"
+    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|(?<![Nn]ote)[Bb]ooks\b|\bchances\b|"
     r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
     r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
 )

@@ -33,6 +33,16 @@ class Answer:
     notes: Sequence[str] = ()
     problem: AssayError | None = None
 
+    def headline(self) -> str:
+        """The result in one line; empty where its data say as much."""
+        return ""
+
+    def _repr_html_(self) -> str:
+        from assay.notebook import card, title_of
+
+        data = finite(self.to_json())
+        return card(title_of(type(self)), self.headline(), data, self.notes, self.problem)
+
     def to_json(self) -> Any:
         """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
         own = (field.name for field in fields(self) if field.name not in ("notes", "problem"))

@@ -61,6 +61,10 @@ class AskAnswer(Answer):
     unknown: Sequence[str] = ()
     nearest: str = ""
 
+    def headline(self) -> str:
+        """The answer in words, as the command prints it first."""
+        return "" if self.outcome is None else self.outcome.text
+
     def to_json(self) -> dict[str, Any]:
         """The understanding, and the answer with its commands, as JSON data."""
         outcome = self.outcome

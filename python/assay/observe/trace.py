@@ -67,6 +67,27 @@ class Trace:
             self.header.write(staging / HEADER)
         return folder
 
+    def _repr_html_(self) -> str:
+        from assay.notebook import card
+
+        header = self.header
+        ends = self.events.select(
+            (pl.col("start_ns") + pl.col("dur_ns")).max() - pl.col("start_ns").min()
+        )
+        data = {
+            **{
+                name: getattr(header, name)
+                for name in ("run", "source", "engine", "model", "clock")
+            },
+            "events": self.events.height,
+            "steps": self.steps.height,
+            "dropped": header.dropped,
+            "degradations": header.degradations,
+            "first steps": self.steps.head(5).to_dicts(),
+        }
+        length = ends.item()
+        return card("trace", "" if length is None else f"{length / 1e6:,.3f} ms", data)
+
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:

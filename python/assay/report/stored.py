@@ -11,6 +11,7 @@ from assay.errors import CheckFailedError, InputError
 from assay.files import read_json
 from assay.improve.journal import run_folder
 from assay.report.claim import Claim, Provenance
+from assay.report.headline import headline
 from assay.report.run import write_again
 from assay.report.run_files import REPORT_DATA, REPORT_PAGE
 from assay.report.storing import from_data, to_data
@@ -29,6 +30,20 @@ class StoredReport(Answer):
     def page(self) -> Path:
         """The report as one page."""
         return self.folder / REPORT_PAGE
+
+    def headline(self) -> str:
+        """What the run came to."""
+        return headline(self.claims, self.provenance)
+
+    def _repr_html_(self) -> str:
+        from assay.notebook import card
+
+        claims = [
+            {"claim": claim.name, "statement": claim.statement, "verdict": claim.verdict}
+            for claim in self.claims
+        ]
+        data = {"page": str(self.page), "claims": claims}
+        return card(f"report of run {self.folder.name}", self.headline(), data)
 
     def to_json(self) -> dict[str, Any]:
         """What report.json holds, and where it is."""

@@ -180,6 +180,25 @@ def _repr(self: Array) -> str:
     return f"Array({text}, dtype={self.dtype}{where})"
 
 
+_CORNER: Final = 8
+"""Elements along an axis of a large array that a notebook shows."""
+
+
+def _repr_html(self: Array) -> str:
+    from assay.notebook import preformatted
+
+    is_large = self.size > _CORNER * _CORNER
+    corner = self[tuple(slice(0, _CORNER) for _ in self.shape)] if is_large else self
+    try:
+        text = np.array2string(transfer.values(corner), separator=", ", threshold=1000)
+    except AssayError as error:
+        text = f"<{error.message}>"
+    title = f"array of {' x '.join(map(str, self.shape)) or 'one'}, {self.dtype}, {self.device}"
+    if corner.size < self.size:
+        title += f"; its first {' x '.join(map(str, corner.shape))}"
+    return preformatted(title, text)
+
+
 _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "to_numpy": _to_numpy,
     "to_device": _to_device,
@@ -196,6 +215,7 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "__complex__": _complex,
     "__index__": _index,
     "__repr__": _repr,
+    "_repr_html_": _repr_html,
     "__getitem__": lambda self, key, /: indexing.get(self, key),
     "__setitem__": lambda self, key, value, /: indexing.set_(self, key, value),
     "__rpow__": lambda self, other, /: elementwise.binary("pow", other, self),

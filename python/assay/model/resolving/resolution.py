@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from assay.answers import data_of
+from assay.answers import data_of, finite
 from assay.errors import MissingInputsError
 from assay.model.language.expression import to_text
 from assay.model.language.figures import figure
@@ -223,6 +223,21 @@ class Resolution:
                 'give each a value with --assign name="value unit", or use a preset',
             )
         return self.value
+
+    def headline(self) -> str:
+        """The value with its unit and interval, or how many inputs it lacks, in one line."""
+        if self.value is None:
+            return f"{self.target} needs {len(self.missing)} more inputs"
+        text = f"{self.target} = {self.variable.format(self.value)}"
+        if self.lower is None or self.upper is None:
+            return text
+        ends = self.variable.format(self.lower), self.variable.format(self.upper)
+        return f"{text} ({ends[0]} to {ends[1]})"
+
+    def _repr_html_(self) -> str:
+        from assay.notebook import card
+
+        return card("resolution", self.headline(), finite(self.to_data()))
 
     def to_data(self) -> dict[str, Any]:
         """The resolution as plain data, every value in its variable's display unit."""

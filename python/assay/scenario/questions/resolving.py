@@ -25,6 +25,10 @@ class ResolveAnswer(Answer):
 
     resolution: Resolution
 
+    def headline(self) -> str:
+        """The value with its unit and interval."""
+        return self.resolution.headline()
+
     def to_json(self) -> dict[str, Any]:
         """The resolution as JSON data."""
         return self.resolution.to_data()
@@ -63,6 +67,10 @@ class ExplainAnswer(Answer):
     question: Question
     provenance: Provenance
     others: Sequence[tuple[str, TargetValue]]
+
+    def headline(self) -> str:
+        """The value with its unit and interval."""
+        return self.provenance.resolution.headline()
 
     def to_json(self) -> dict[str, Any]:
         """The tree, its sources and the further targets as JSON data."""

@@ -1,0 +1,124 @@
+"""Answers, traces, reports and arrays as HTML for notebooks.
+
+Tables in the colors that the page has, light or dark; no script, no style sheet, every text escaped. What is long is
+cut, and says so: the object itself has all of it.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+ROWS: Final = 20
+"""Most rows of a table."""
+COLUMNS: Final = 12
+CHARACTERS: Final = 200
+"""Most characters of a cell."""
+DEPTH: Final = 3
+"""Levels of nested data that are shown as tables; below, as text."""
+
+_CELL: Final = (
+    "text-align:left;vertical-align:top;padding:2px 12px 2px 0;border-bottom:1px solid #8884"
+)
+_QUIET: Final = "opacity:0.7;font-size:smaller"
+
+
+def card(
+    title: str,
+    headline: str,
+    data: Any,
+    notes: Sequence[str] = (),
+    problem: Exception | None = None,
+) -> str:
+    """What was found under a title: one line of it first, then its data, notes and problem."""
+    parts = [f'<div style="{_QUIET}">{_text(title)}</div>']
+    if headline:
+        parts.append(f'<div style="font-size:larger;font-weight:600">{_text(headline)}</div>')
+    if problem is not None:
+        parts.append(f"<div><b>problem:</b> {_text(str(problem))}</div>")
+    parts += [f'<div style="{_QUIET}">note: {_text(note)}</div>' for note in notes[:ROWS]]
+    parts.append(data_html(data))
+    return f'<div class="assay-answer">{"".join(parts)}</div>'
+
+
+def title_of(kind: type) -> str:
+    """The name of a class as words: TraceSummary is "trace summary"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).removesuffix(" Answer").lower()
+
+
+def data_html(data: Any, depth: int = DEPTH) -> str:
+    """Plain data as nested tables."""
+    if isinstance(data, Mapping) and depth:
+        return _mapping(data, depth)
+    if isinstance(data, (list, tuple)) and depth:
+        if data and all(isinstance(row, Mapping) for row in data):
+            return _records(data, depth)
+        if all(not isinstance(item, (Mapping, list, tuple)) for item in data):
+            return _text(", ".join(_scalar(item) for item in data[:ROWS])) + _more(len(data))
+        shown = "".join(f"<li>{data_html(item, depth - 1)}</li>" for item in data[:ROWS])
+        return f"<ul>{shown}</ul>{_more(len(data))}"
+    if isinstance(data, (Mapping, list, tuple)):
+        return _text(json.dumps(data, default=str))
+    return _text(_scalar(data))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:
+    """A table of cells that are HTML already; `total` says how many rows there are in all."""
+    head = "".join(f'<th style="{_CELL}">{_text(name)}</th>' for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
+        for row in rows[:ROWS]
+    )
+    top = f"<thead><tr>{head}</tr></thead>" if columns else ""
+    count = len(rows) if total is None else total
+    return (
+        f'<table style="border-collapse:collapse">{top}<tbody>{body}</tbody></table>{_more(count)}'
+    )
+
+
+def preformatted(title: str, text: str) -> str:
+    """A title over text that keeps its lines."""
+    return f'<div style="{_QUIET}">{_text(title)}</div><pre>{html.escape(text)}</pre>'
+
+
+def _mapping(data: Mapping[Any, Any], depth: int) -> str:
+    plain, nested = [], []
+    for name, value in data.items():
+        if value is None or (isinstance(value, (Mapping, list, tuple)) and not value):
+            continue
+        cell = data_html(value, depth - 1)
+        if isinstance(value, Mapping) or cell.startswith(("<table", "<ul")):
+            summary = f"{_text(str(name))} ({len(value)})"
+            nested.append(f"<details><summary>{summary}</summary>{cell}</details>")
+        else:
+            plain.append((_text(str(name)), cell))
+    return (table((), plain, len(plain)) if plain else "") + "".join(nested)
+
+
+def _records(data: Sequence[Mapping[str, Any]], depth: int) -> str:
+    names = list(dict.fromkeys(name for row in data[:ROWS] for name in row))[:COLUMNS]
+    rows = [[data_html(row.get(name), min(depth - 1, 1)) for name in names] for row in data[:ROWS]]
+    return table(names, rows, len(data))
+
+
+def _more(count: int) -> str:
+    return f'<div style="{_QUIET}">{count - ROWS:,} more</div>' if count > ROWS else ""
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _text(text: str) -> str:
+    """A text, escaped, on its own no longer than a cell holds."""
+    cut = text if len(text) <= CHARACTERS else text[:CHARACTERS] + " ..."
+    return html.escape(cut)

@@ -1,0 +1,167 @@
+"""What notebooks show: HTML that is well-formed, escaped, without scripts and colors of its own, and short."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from decode_traces import replayed
+
+import assay
+from assay import scenario, xp
+from assay.answers import Answer
+from assay.errors import InputError
+from assay.observe.importers.storing import import_trace
+from assay.observe.trace import Trace
+from assay.report.claim import Claim, Provenance
+from assay.report.stored import StoredReport
+
+ALLOWED = {
+    *(
+        "div",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "ul",
+        "li",
+        "pre",
+        "b",
+    )
+}
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+
+
+class Page(HTMLParser):
+    """Elements that are opened and closed in order, and the text between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ALLOWED
+        assert {name for name, _ in attrs} <= {"style", "class"}
+        # Light or dark, the page has the colors.
+        assert not re.search(r"(?<!-)color:|background|url\(", dict(attrs).get("style") or "")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def shown(value: Any) -> str:
+    page = Page()
+    markup = value._repr_html_()
+    page.feed(markup)
+    page.close()
+    assert page.open == []
+    assert len(markup) < 400_000
+    return page.text
+
+
+def test_answer_to_a_question_in_words_is_shown_first() -> None:
+    answer = assay.ask("does Llama 3.1 70B in FP8 fit on one H100?")
+    assert answer.outcome is not None
+    text = shown(answer)
+    assert answer.outcome.text in text
+    assert text.index(answer.outcome.text) < text.index("intent")
+
+
+def test_value_is_shown_with_its_unit_and_its_interval() -> None:
+    given = {"econ.electricity.price": "0.20..0.50 USD/kWh"}
+    answer = assay.resolve(
+        "econ.cost.per_token", preset="dense_training_cost_fixture", assign=given
+    )
+    text = shown(answer)
+    assert re.search(
+        r"econ\.cost\.per_token = \S+ USD/token \(\S+ USD/token to \S+ USD/token\)", text
+    )
+    explained = assay.explain("econ.cost.per_token", preset="dense_training_cost_fixture")
+    assert "econ.cost.per_token = 3.000078e-06 USD/token" in shown(explained)
+    fixture = scenario.preset("dense_training_cost_fixture")
+    assert "3.000078e-06 USD/token" in shown(fixture.resolve("econ.cost.per_token"))
+
+
+def test_missing_inputs_are_counted_and_the_problem_said() -> None:
+    answer = assay.resolve("econ.cost.per_token")
+    assert answer.problem is not None
+    text = shown(answer)
+    assert f"needs {len(answer.resolution.missing)} more inputs" in text
+    assert "problem:" in text
+
+
+@dataclass(frozen=True)
+class HostileAnswer(Answer):
+    """An answer whose every text is hostile."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    nested: dict[str, Any]
+
+    def headline(self) -> str:
+        """The same text."""
+        return self.name
+
+
+def test_texts_are_escaped_wherever_they_stand() -> None:
+    rows = [{"a": HOSTILE, HOSTILE: 1.5, "list": [HOSTILE]} for _ in range(100)]
+    nested = {HOSTILE: {HOSTILE: {HOSTILE: {HOSTILE: [{"deep": HOSTILE}]}}}}
+    answer = HostileAnswer(
+        HOSTILE, rows, nested, notes=[HOSTILE], problem=InputError(HOSTILE, HOSTILE)
+    )
+    text = shown(answer)
+    assert HOSTILE in text
+    assert "80 more" in text
+
+
+def test_numbers_that_are_none_are_left_out() -> None:
+    answer = HostileAnswer("x", [], {"nan": float("nan"), "empty": None, "kept": 1234567})
+    text = shown(answer)
+    assert "nan" not in text
+    assert "1,234,567" in text
+
+
+def test_trace_is_shown_by_its_header_and_length(tmp_path: Path) -> None:
+    replayed().save(tmp_path / "trace.json")
+    stored = import_trace([tmp_path / "trace.json"], out=tmp_path / "stored")
+    trace = Trace.open(tmp_path / "stored")
+    text = shown(trace)
+    assert f"{trace.events.height:,}" in text
+    assert re.search(r"[\d.,]+ ms", text)
+    assert shown(stored)
+
+
+def test_report_is_shown_by_its_claims(tmp_path: Path) -> None:
+    claims = [Claim("final.ratio", f"1.5x {HOSTILE}", None, "", (), verdict="improved")]
+    provenance = Provenance("run", 0.0, "0.0", {}, "")
+    text = shown(StoredReport(tmp_path, claims, provenance))
+    assert "improved" in text
+    assert HOSTILE in text
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((2, 3), "array of 2 x 3"),
+        ((), "array of one"),
+        ((100, 100), "its first 8 x 8"),
+        ((0,), "[]"),
+    ],
+)
+def test_array_is_shown_with_shape_and_a_corner(shape: tuple[int, ...], words: str) -> None:
+    text = shown(xp.zeros(shape))
+    assert words in text
+    assert "cpu" in text
