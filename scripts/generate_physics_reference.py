@@ -107,7 +107,7 @@ QUESTIONS = (
           outside="1,980 MHz of 1.83 GHz: 1.082"),
     Asked("And those of an H100 at 0.55 V instead of 0.75 V?", "gpu.top_clock", includes=("packs/h100_floor",),
           assign=("transistor.supply=0.55 V",),
-          outside="0.56 to 0.64 of 1.98 GHz: 1.1 to 1.3 GHz, Sakurai and Newton 1990 with alpha 1.8 and 1.3"),
+          outside="0.57 of 1.98 GHz, by the voltage curve fitted on an H200: 1.12 GHz"),
     Asked("How many droplets of tin print a GPU?", "lithography.gpu.droplets", includes=_EUV, outside="4.4e5 by hand"),
     Asked("And a training token?", "lithography.token.droplets", includes=_EUV, outside="3.4e-7 by hand"),
     Asked("How much quartz is in a GPU?", "fab.gpu.sand", includes=(*_EUV, "fabs/n5"),

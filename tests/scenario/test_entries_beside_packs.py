@@ -46,6 +46,35 @@ def test_a_node_beside_the_pack_shrinks_and_prices_its_wafers(
         assert value("manufacturing.wafer.price", *includes) == pytest.approx(price)
 
 
+@pytest.mark.parametrize(
+    ("node", "before", "faster"),
+    [
+        # TSMC: N4P 11 % over N5 (2021), N3E 18 % over N5, N2 10 to 15 % over N3E, N5 15 % over N7, at the same power.
+        ("n4", "n5", 1.11),
+        ("n3e", "n5", 1.18),
+        ("n2", "n3e", 1.125),
+        ("n5", "n7", 1.15),
+    ],
+)
+def test_a_node_is_as_much_faster_at_the_same_power_as_its_foundry_says(
+    node: str, before: str, faster: float
+) -> None:
+    dense = {"gpu__activity": "1", "gpu__memory__duty": "0.05", "gpu__clock": "2.4 GHz"}
+    clocks = [value("gpu.throttle", FLOOR, f"processes/{name}", **dense) for name in (before, node)]
+    assert clocks[1] / clocks[0] == pytest.approx(faster, rel=0.06)
+    tops = [value("gpu.top_clock", FLOOR, f"processes/{name}") for name in (before, node)]
+    assert tops[1] / tops[0] == pytest.approx(faster, rel=0.03)
+
+
+def test_pitches_of_another_process_are_said() -> None:
+    """N2 states no pitches: its wires are those of N5's cells, whose density it exceeds by half."""
+    resolution = asked(FLOOR, "processes/n2").resolve("gpu.top_clock", intervals=False)
+    doubted = [verdict.name for verdict in resolution.validity if verdict.status == "false"]
+    assert "metal.path.pitch_of_cells" in doubted
+    own = asked(FLOOR, "processes/n7").resolve("gpu.top_clock", intervals=False)
+    assert "metal.path.pitch_of_cells" not in {v.name for v in own.validity if v.status != "true"}
+
+
 def test_the_node_of_the_pack_changes_nothing() -> None:
     for target in ("econ.cost.per_token", "manufacturing.wafer.price", "gpu.cycle_energy"):
         assert value(target, FLOOR, "processes/n5") == value(target, FLOOR)

@@ -11,6 +11,8 @@ from assay.catalog import accelerators, models
 from assay.errors import InputError
 from assay.model.optimizing.sweep import sweep
 from assay.scenario import Preset, built_in, include
+from assay.scenario.question import read_question
+from assay.scenario.questions.entry_combinations import entry_combinations
 from assay.scenario.refusals import impossible, refuse_impossible
 
 # NVIDIA, AMD and Google data sheets: which 8- and 4-bit formats the chips compute in.
@@ -151,3 +153,34 @@ def test_sweep_marks_formats_that_do_not_exist() -> None:
         preset.exact_inputs.given, preset.variants,
     )  # fmt: skip
     assert list(found.holds["training.format_exists"]) == [False, False, True]
+
+
+def test_a_coolant_hotter_than_the_die_is_refused() -> None:
+    """No power leaves a die of 360 K into a coolant of 365 K: one line, not a division by zero."""
+    with pytest.raises(InputError, match=r"no colder than the 360 K") as raised:
+        read_question("llama3_8b_8_h100_training", {"gpu.coolant_temperature": "365 K"})
+    assert "below 360 K" in (raised.value.hint or "")
+    assert read_question("llama3_8b_8_h100_training", {"gpu.coolant_temperature": "350 K"})
+
+
+def test_two_entries_of_one_group_are_refused() -> None:
+    """A chip has one process: which of two holds must not depend on a note that nobody reads."""
+    two = ("processes/n2", "processes/n3e")
+    with pytest.raises(InputError, match="expected one entry of processes, got processes/n2 and"):
+        read_question("llama3_8b_8_h100_training", None, None, two)
+    packs = ("packs/h100_floor", "packs/euv_tin", "processes/n2", "processes/n2")
+    assert read_question("llama3_8b_8_h100_training", None, None, packs)
+    swept = entry_combinations(
+        {"processes": ["n3e"]}, preset="llama3_8b_8_h100_training", includes=["processes/n2"]
+    )
+    assert swept[0].question.given["transistor.node.energy"] != 0.4785
+
+
+def test_a_pack_of_another_accelerator_is_said() -> None:
+    def notes(preset: str) -> list[str]:
+        asked = read_question(preset, None, None, ("packs/h100_floor",))
+        return [note for note in asked.notes if "not known to fit" in note]
+
+    assert notes("llama3_8b_8_h100_training") == []
+    (note,) = notes("llama3_8b_h200_serving")
+    assert "packs/h100_floor is used although it is not known to fit accelerators/h200_sxm" in note

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from assay.catalog.sourced_value import SourcedValue
 from assay.model.language.quantity import parse_quantity
-from assay.scenario.includes import Include
+from assay.scenario.includes import PACKS, Include
 
 ACCELERATORS = "accelerators"
 JUDGED = ("prices", "nodes", "rents", "manufacturing")
-"""Groups whose entries belong to one accelerator or another."""
+"""Groups whose entries belong to one accelerator or another; packs do where they name theirs."""
 PRICED = (
     "econ.gpu.price", "econ.rent.price", "carbon.gpu.embodied", "manufacturing.die.area",
     "manufacturing.die.transistors", "manufacturing.package.dies",
@@ -92,7 +92,8 @@ def misfits(includes: Sequence[Include]) -> list[str]:
         return []
     notes = []
     for part in includes:
-        if part.group in JUDGED and not _fits(part, accelerator):
+        is_judged = part.group in JUDGED or (part.group == PACKS and "accelerators" in part.facts)
+        if is_judged and not _fits(part, accelerator):
             notes.append(f"{part.path} is used although it is not known to fit {accelerator.path}")
     return notes
 

@@ -202,6 +202,20 @@ def packs_first(includes: Sequence[Include]) -> list[Include]:
     return sorted(named, key=lambda part: part.group != PACKS)
 
 
+def refuse_rivals(included: Iterable[Include]) -> None:
+    """Raise where two entries of one group are named: each states the same of the scenario, and one would be lost."""
+    named: dict[str, str] = {}
+    for part in included:
+        # Packs add to each other, and a file of the user's own adds to an entry.
+        if part.group == PACKS or part.path.endswith(".json"):
+            continue
+        if named.setdefault(part.group, part.path) != part.path:
+            raise InputError(
+                f"expected one entry of {part.group}, got {named[part.group]} and {part.path}",
+                f"give one --with {part.group}/NAME; sweep compares several: --over {part.group}=A,B",
+            )
+
+
 def _include_entry(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
     """An entry as an include; a pack brings the entries that it names, whose values its own replace."""
     variants = dict(entry.facts.get("variants", {}))

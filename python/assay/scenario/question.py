@@ -148,9 +148,10 @@ def _include(
     preset: Preset | None, registry: Registry, includes: Sequence[str], model_config: str | None
 ) -> Preset:
     """The preset, or an empty one, with the includes of the command line."""
-    from assay.scenario.includes import include, include_model
+    from assay.scenario.includes import include, include_model, refuse_rivals
 
     included = [include(path, registry) for path in includes]
+    refuse_rivals(included)
     if model_config is not None:
         from assay.catalog import models
 

@@ -1,4 +1,4 @@
-"""Scenarios that cannot exist: number formats, contexts and layouts that are refused by name.
+"""Scenarios that cannot exist: number formats, contexts, layouts and coolants that are refused by name.
 
 Each refusal is a condition over what is given, so that a page can judge it without this program: the
 symbols of a condition are `value NAME`, `exact NAME` (whether a plain number is given) and
@@ -97,7 +97,7 @@ def _short(relation: str) -> str:
 @cache
 def refusals() -> tuple[Refusal, ...]:
     """Everything that is refused, in the order of the messages."""
-    return (*_formats(), *_sizes(), *_experts(), *_context())
+    return (*_formats(), *_sizes(), *_experts(), *_context(), *_coolant())
 
 
 def _value(name: str) -> Expression:
@@ -193,3 +193,13 @@ def _context() -> Iterator[Refusal]:
             'with RoPE scaling, state the context: --set architecture.context="{0:g} token"',
             (count, _value(context)),
         )
+
+
+def _coolant() -> Iterator[Refusal]:
+    coolant, limit = "gpu.coolant_temperature", "gpu.temperature_limit"
+    yield Refusal(
+        _exact(coolant) & _exact(limit) & (_value(coolant) >= _value(limit)),
+        f"{coolant} of {{0:g}} K: the coolant is no colder than the {{1:g}} K that the die may reach",
+        f"give a coolant below {{1:g}} K, or another {limit}",
+        (_value(coolant), _value(limit)),
+    )

@@ -30,11 +30,12 @@ def _drawn(given: Expression) -> Expression:
     )
     # Resistance is voltage over current, and current is speed by voltage: gates slow by the inverse of speed.
     resistance = 0.75 * reference.reference_supply / (transistor.on_current * transistor.width * speed)
-    gate = resistance * switching.load + switching.wire_delay
+    gate = (resistance * switching.load + switching.wire_delay) / gpu_power.process_speed
     top = 1 / (timing.depth * gate * timing.margin + timing.overhead)
     clock = minimum(gpu_power.REFERENCE_CEILING * gpu_rates.clock, top)
-    boost = reference.reference_clock * top / reference.reference_top_clock
-    voltage = maximum(reference.reference_voltage_floor, 1 - reference.reference_voltage_slope * (1 - clock / boost))
+    boost = reference.reference_clock * top / (reference.reference_top_clock * gpu_power.process_speed)
+    slope = transistor.slope_at(volts / reference.reference_supply)
+    voltage = maximum(transistor.floor_at(volts), 1 - slope * (1 - clock / boost))
     pace = clock / reference.reference_clock
     leakage = (
         reference.reference_leakage * voltage * exp((warmth - number("300 K")) / reference.reference_leakage_scale)

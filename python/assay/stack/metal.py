@@ -137,9 +137,15 @@ path_resistance = scope.declare(
 # Length.
 hops = _datum("path.hops, n_h: blocks that a wire passes")
 block_pitch = scope.declare(
-    "path.pitch, p_b [m as um]: distance of neighboring blocks",
-    equals=sqrt(geometry.nand_area),
-    bounds=POSITIVE,
+    "path.pitch, p_b [m as um]: distance of neighboring blocks", bounds=POSITIVE, reference=_RENT
+)
+_cells = geometry.packing * geometry.pitch_density
+scope.approximation(
+    block_pitch,
+    sqrt(geometry.nand_area),
+    name="path.pitch_of_cells",
+    valid=(wafers.density_limit <= 1.1 * _cells) & (wafers.density_limit >= 0.9 * _cells),
+    meaning="a NAND of the stated pitches, where the density of the process is that of its cells",
     reference=_RENT,
 )
 detour = _datum("path.detour, k_d: length of a wire over the distance of its ends", (1, None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from assay.model import POSITIVE, Scope, Variable, by_definition, cited, exp, number, sqrt
-from assay.stack import delivery, dram, physics, transistor, works
+from assay.stack import delivery, dram, hbm, physics, transistor, works
 from assay.stack.cluster import failures, power as cluster_power
 from assay.stack.gpu import power as gpu_power
 from assay.stack.thermal import chillers, weather
@@ -49,6 +49,14 @@ def _datum(heading: str, bounds: tuple[float | str | None, float | str | None] =
 
 # Supplies of a node.
 load = _datum("supply.load, x_s [1 as %]: load of a node's supplies over their rating", ("positive", 1))
+rating = _datum("supply.rating, P_s [W/node as kW/node]: power that a node's supplies may give together")
+scope.equation(
+    load,
+    cluster_power.supplied_power / rating,
+    name="supply.load_of_node",
+    meaning="what a node's parts and fans draw, over what its supplies may give",
+    reference=_LOSS,
+)
 fixed = scope.declare(
     "supply.fixed, a_0 [1 as %]: loss without load, over the rating; unless given, 0.5 %", equals=0.005,
     reference=_TITANIUM,
@@ -247,9 +255,36 @@ radiated = scope.declare(
 layer_resistance = _datum("memory.layer_resistance, R_l [K*GPU/W]: thermal resistance of a layer of stacked memory")
 layers = _datum("memory.layers, n_l: layers of a stack")
 memory_power = _datum("memory.power, P_m [W/GPU]: power of a stack")
+scope.equation(
+    layers, hbm.dies_per_stack, name="memory.layers_of_stack", meaning="a layer is a memory die", reference=_STACKED
+)
+access_energy = _datum("memory.energy, E_st [J/byte as pJ/bit]: energy by byte that becomes heat within a stack")
+# Not the rate of the workload: refresh slows kernels, so that the heat of their own rate would be a circle.
+scope.approximation(
+    memory_power,
+    access_energy * hbm.stack_bandwidth / number("1 GPU"),
+    name="memory.power_of_pins",
+    valid=access_energy > number("0 J/byte"),
+    meaning="pins at their full rate, which is the most that a stack draws",
+    reference=hbm.ENERGY,
+)
+sink = scope.declare(
+    "memory.sink, T_sk [K as degC]: temperature of what cools the stacks; unless derived, that of the coolant",
+    equals=gpu_power.coolant_temperature,
+    bounds=POSITIVE,
+    reference=_STACKED,
+)
+scope.approximation(
+    sink,
+    gpu_power.coolant_temperature + (delivery.spreader_resistance + delivery.film_resistance) * gpu_power.power_ceiling,
+    name="memory.sink_of_board",
+    valid=delivery.film_resistance > number("0 K*GPU/W"),
+    meaning="stacks share spreader and film of coolant with the dies, at the power at which the clock is lowered",
+    reference=_STACKED,
+)
 hottest = scope.declare(
     "memory.hottest, T_m [K as degC]: temperature of the lowest die of a stack, whose heat passes all others",
-    equals=gpu_power.coolant_temperature + memory_power * layer_resistance * (layers + 1) / 2,
+    equals=sink + memory_power * layer_resistance * (layers + 1) / 2,
     reference=_STACKED,
     target=True,
 )

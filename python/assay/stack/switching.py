@@ -105,7 +105,7 @@ elmore = scope.declare(
 )
 scope.approximation(
     timing.gate_delay,
-    elmore,
+    elmore / gpu_power.process_speed,
     name="delay_through_wires",
     valid=elmore > number("0 s"),
     meaning="a gate that drives its inputs through a mean wire",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from assay.model import ANY_SIGN, POSITIVE, Expression, Scope, by_definition, cited, exp, maximum, number, sqrt
+from assay.model import ANY_SIGN, POSITIVE, Expression, Scope, by_definition, cited, exp, maximum, minimum, number, sqrt
 from assay.stack import physics, works
 from assay.stack.gpu import power as gpu_power, reference as gpu_reference
 
@@ -30,6 +30,10 @@ _ALPHA = cited(
     "saturation current and gate delay",
 )
 _ENERGY = cited(works.CMOS_VLSI, "sec. 5.2, dynamic power")
+_BREAKDOWN = cited(
+    "Sze and Ng 2007, Physics of Semiconductor Devices, 3rd edition",
+    "ch. 4, breakdown field of thermal silicon dioxide",
+)
 _STACK = cited(works.CMOS_VLSI, "sec. 5.3, static power: stack effect")
 
 # The gate stack.
@@ -77,6 +81,19 @@ oxide_field = scope.declare(
     equals=supply / thickness,
     reference=_CAPACITANCE,
     target=True,
+)
+oxide_strength = scope.declare(
+    "oxide.strength, E_bd [V/m]: field at which the gate dielectric breaks down; unless given, 1 GV/m, of silicon "
+    "dioxide",
+    equals=number("1e9 V/m"),
+    bounds=POSITIVE,
+    reference=_BREAKDOWN,
+)
+scope.inequality(
+    "oxide.holds",
+    oxide_field <= oxide_strength,
+    "the supply voltage does not break the gate dielectric down",
+    reference=_BREAKDOWN,
 )
 gate_voltage = scope.declare(
     "gate_voltage, V_gs [V]: voltage from gate to source; unless given, the supply voltage",
@@ -340,6 +357,21 @@ scope.approximation(
 scope.inequality(
     "above_threshold", voltage_ratio > threshold_share, "the supply voltage lies above the threshold", reference=_ALPHA
 )
+
+
+def slope_at(ratio: Expression) -> Expression:
+    """Slope of voltage by clock at a ratio of supply voltages: that of the benchmarks, as the alpha-power law bends."""
+    law = alpha / (1 - threshold_share) - 1
+    bent = alpha * ratio / maximum(ratio - threshold_share, 0.01) - 1
+    # A voltage that rises faster than the clock would be lowered below what any clock needs.
+    return minimum(gpu_reference.reference_voltage_slope * law / bent, 1)
+
+
+def floor_at(volts: Expression) -> Expression:
+    """Least voltage over a supply voltage: cells need the same volts, whatever the supply."""
+    return minimum(gpu_reference.reference_voltage_floor * gpu_reference.reference_supply / volts, 1)
+
+
 voltage_slope = scope.declare(
     "voltage_slope, s_a: relative change of voltage by relative change of clock, by the alpha-power law",
     # Of f = const (v - tau)^alpha / v, the inverse logarithmic derivative by voltage.
@@ -360,6 +392,27 @@ benchmarked_energy = scope.declare(
     bounds=POSITIVE,
     reference=_ENERGY,
     boundary="primitive",
+)
+node_speed = scope.declare(
+    "node.speed, f_n: speed of a chip in this process at the same power, over TSMC's N5, wires included, beyond what "
+    "the stated pitches give; taken as that at the same voltage",
+    bounds=POSITIVE,
+    reference=_ALPHA,
+    boundary="primitive",
+)
+benchmarked_speed = scope.declare(
+    "node.benchmarked_speed, f_b: that speed of the process of the benchmarked board",
+    bounds=POSITIVE,
+    reference=_ALPHA,
+    boundary="primitive",
+)
+scope.approximation(
+    gpu_power.process_speed,
+    node_speed / benchmarked_speed,
+    name="speed_of_process",
+    valid=node_speed > 0,
+    meaning="as much faster as its foundry states",
+    reference=_ALPHA,
 )
 energy_ratio = scope.declare(
     "energy_ratio, e: energy of a switch over that in the process and at the voltage of the benchmarked board",
@@ -398,6 +451,22 @@ scope.approximation(
     name="slope_of_chip",
     valid=voltage_ratio > threshold_share,
     meaning="the chip is as fast as its gates",
+    reference=_ALPHA,
+)
+scope.approximation(
+    gpu_power.voltage_slope,
+    slope_at(voltage_ratio),
+    name="slope_at_supply",
+    valid=voltage_ratio > threshold_share,
+    meaning="the slope of the benchmarked board, bent as gates are at this supply voltage",
+    reference=_ALPHA,
+)
+scope.approximation(
+    gpu_power.voltage_floor,
+    floor_at(supply),
+    name="floor_at_supply",
+    valid=supply > number("0 V"),
+    meaning="the least voltage of the benchmarked board, in volts",
     reference=_ALPHA,
 )
 scope.approximation(

@@ -39,5 +39,6 @@ def _with_entries(
     catalog: Mapping[str, Sequence[str]], names: Sequence[str], given: Given
 ) -> Question:
     paths = [f"{group}/{name}" for group, name in zip(catalog, names, strict=True)]
-    combined: Given = {**given, "includes": [*(given.get("includes") or ()), *paths]}
+    others = [path for path in given.get("includes") or () if path.partition("/")[0] not in catalog]
+    combined: Given = {**given, "includes": [*others, *paths]}
     return read_question(**combined)

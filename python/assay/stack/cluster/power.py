@@ -34,14 +34,21 @@ supply_efficiency = scope.declare(
     reference=PARTS,
     boundary="primitive",
 )
+_with_fans = 1 + fan_share * (1 - liquid_share)
+_parts = total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power)
+supplied_power = scope.declare(
+    "node.supplied_power, P_out [W/node]: power that a node's supplies give: its parts and fans",
+    equals=_parts * _with_fans,
+    reference=PARTS,
+)
 other_share = scope.declare(
     "node.other_share, s_misc: power of fans and lost in supplies over that of the parts",
-    equals=(1 + fan_share * (1 - liquid_share)) / supply_efficiency - 1,
+    equals=_with_fans / supply_efficiency - 1,
     reference=PARTS,
 )
 other_power = scope.declare(
     "node.other_power, P_misc [W/node]: power of fans, boards and supplies of a node",
-    equals=total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power) * other_share,
+    equals=_parts * other_share,
     reference=PARTS,
 )
 node_power = scope.declare(

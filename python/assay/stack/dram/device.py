@@ -17,6 +17,9 @@ _JEDEC = "JEDEC JESD238, High Bandwidth Memory (HBM3) DRAM, 2022"
 _REFRESH = cited(_JEDEC, "refresh command and Table 84, refresh cycle time by channel density")
 _TIMING = cited(_JEDEC, "AC timings, as Ramulator 2 has them")
 _HOT = cited(_JEDEC, "temperature compensated refresh: twice as often above 85 degrees Celsius")
+_RATED = cited(
+    "JEDEC JESD79-4, DDR4 SDRAM, 2012", "extended temperature range: 85 to 95 degrees Celsius, with double refresh"
+)
 _BUS = cited(
     "Jacob, Ng and Wang 2008, Memory Systems: Cache, DRAM, Disk", "ch. 11, read-write turnaround and data bus use"
 )
@@ -29,6 +32,15 @@ temperature = scope.declare(
     equals=number("350 K"),
     bounds=POSITIVE,
     reference=_HOT,
+)
+rated_temperature = scope.declare(
+    "rated_temperature, T_mx [K as degC]: highest temperature at which memory holds its data; unless given, 95 degC",
+    equals=number("368.15 K"),
+    bounds=POSITIVE,
+    reference=_RATED,
+)
+scope.inequality(
+    "within_rating", temperature <= rated_temperature, "memory is no hotter than it may be", reference=_RATED
 )
 base_window = scope.declare(
     "refresh.base_window, t_REF0 [s as ms]: refresh window up to 85 degrees Celsius; unless given, 32 ms",

@@ -109,6 +109,13 @@ cycle_capacitance = scope.declare(
     reference=DYNAMIC,
     boundary="primitive",
 )
+process_speed = scope.declare(
+    "process_speed, s_p: speed of the gates of this process over that of the board of the benchmarks, at the same "
+    "voltage; unless derived, 1",
+    equals=1,
+    bounds=POSITIVE,
+    reference=_SAME_BOARD,
+)
 delivery_ratio = scope.declare(
     "power.delivery_ratio, k_D: power of the board by power of its dies, over that of the board of the benchmarks, "
     "whose losses are in the energies that were fitted; unless derived, 1",
@@ -228,8 +235,16 @@ power_memory = scope.declare(
 )
 power_ceiling = scope.declare(
     "power.ceiling, P_max [W/GPU]: power at which the clock is lowered: board or die limit",
-    equals=minimum(power_limit, (temperature_limit - coolant_temperature) / thermal_resistance),
+    equals=maximum(
+        minimum(power_limit, (temperature_limit - coolant_temperature) / thermal_resistance), number("0 W/GPU")
+    ),
     reference=_NVML,
+)
+scope.inequality(
+    "coolant_cools",
+    coolant_temperature < temperature_limit,
+    "the coolant is colder than the die may get",
+    reference=THERMAL,
 )
 hottest = scope.declare(
     "hottest, T_hot [K]: temperature of a die that draws the power at which its clock is lowered",
@@ -240,8 +255,9 @@ hottest = scope.declare(
 throttle = scope.declare(
     "throttle, eta_P: clock under the power limit over the boost clock", bounds=(0, 2), reference=_NVML
 )
-# Faster gates reach a clock at less voltage: clocks count from where these gates take the voltage of boost.
-_boost = reference.reference_clock * top_clock / reference.reference_top_clock
+# Faster gates reach a clock at less voltage: clocks count from where these gates take the voltage of boost. What
+# another process gains is left out: its energy of a switch is stated at the same speed, so at that lower voltage.
+_boost = reference.reference_clock * top_clock / (reference.reference_top_clock * process_speed)
 voltage = scope.declare(
     "voltage, v: voltage over that at which the board of the benchmarks boosts; it rises with the clock in hertz",
     equals=maximum(voltage_floor, 1 - voltage_slope * (1 - throttle * clock / _boost)),

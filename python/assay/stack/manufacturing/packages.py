@@ -5,10 +5,11 @@ from __future__ import annotations
 from assay.model import POSITIVE, by_definition, cited, minimum, number
 from assay.stack import hbm, works
 from assay.stack.gpu import rates as gpu_rates
-from assay.stack.manufacturing.wafers import die_area, die_cost, good_dies, scope, sites_on_wafer
+from assay.stack.manufacturing.wafers import die_area, die_cost, good_dies, scope, sites_on_wafer, transistors
 
 _COST = cited(works.COMPUTER_ARCHITECTURE, "sec. 1.6, cost of die, test and package over final test yield")
 _COWOS = cited("TSMC 3DFabric, CoWoS", "interposer with logic dies and memory stacks")
+_WHOLE = cited(works.H100, "full GH100: 144 SMs; transistors of the die")
 _ASSEMBLY = cited(
     "Stow, Akgun, Barnes, Gu and Xie 2016, Cost Analysis and Cost-Driven IP Reuse Methodology for "
     "SoC Design Based on 2.5D/3D Integration",
@@ -26,6 +27,19 @@ dies = scope.declare(
     reference=_COWOS,
     boundary="primitive",
     nature="count",
+)
+multiprocessor_transistors = scope.declare(
+    "die.multiprocessor_transistors, n_TSM: transistors of a full die by multiprocessor, with its share of caches "
+    "and links",
+    bounds=POSITIVE,
+    reference=_WHOLE,
+    boundary="primitive",
+)
+scope.inequality(
+    "die.holds_multiprocessors",
+    gpu_rates.multiprocessors * multiprocessor_transistors <= dies * transistors * (1 + 1e-3),
+    "dies have the transistors of the multiprocessors that they are said to hold",
+    reference=_WHOLE,
 )
 fill = scope.declare(
     "interposer.fill, phi [1 as %]: share of an interposer that dies and stacks cover",
