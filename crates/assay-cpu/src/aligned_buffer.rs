@@ -1,6 +1,6 @@
 //! Buffers aligned to cache lines, and to huge pages where they are large.
 
-use crate::simd::SplitStep;
+use crate::simd::{SplitStep, TileB};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
@@ -78,6 +78,13 @@ impl AlignedBuffer {
     pub fn split_steps(&mut self, count: usize) -> &mut [SplitStep] {
         self.reserve(count.saturating_mul(size_of::<SplitStep>()));
         // SAFETY: there are enough bytes, aligned to 64, and any bits are valid.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
+    }
+
+    /// The same for tiles of columns.
+    pub fn tiles(&mut self, count: usize) -> &mut [TileB] {
+        self.reserve(count.saturating_mul(size_of::<TileB>()));
+        // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }
 

@@ -1,5 +1,6 @@
 //! Attention over contiguous keys and values, and over a paged KV cache.
 
+mod bf16_tiled;
 mod kv_cache;
 mod latent;
 mod latent_kernel;

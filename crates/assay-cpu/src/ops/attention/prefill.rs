@@ -1,5 +1,6 @@
 //! Prefill attention: many queries over contiguous keys and values.
 
+use super::bf16_tiled::{Bf16Operands, bf16_attention};
 use super::prefill_kernel::{PrefillTile, QUERY_TILE};
 use super::shape::AttentionShape;
 use super::tiled::{Operands, tiled_attention};
@@ -10,6 +11,8 @@ use crate::threads::DisjointSlice;
 
 /// Writes attention to `out`. With a causal mask, query t of T attends to the first S - T + t + 1 of S
 /// keys; otherwise to all of them.
+///
+/// Over bfloat16, without a mask and on AMX, queries and weights of many queries are rounded to bfloat16 too.
 ///
 /// `query` and `out` are T x heads x head_size, `key` and `value` S x kv_heads x head_size.
 pub fn prefill_attention<T: Element>(
@@ -41,6 +44,15 @@ pub fn prefill_attention<T: Element>(
     {
         let operands = Operands { shape, query, key, value };
         if operands.fit_tiles() && tiled_attention(context, amx, operands, out) {
+            return Ok(());
+        }
+    }
+    if let (Some(amx), false, Some(key), Some(value)) =
+        (context.level.amx(), causal, T::as_bf16_bits(key), T::as_bf16_bits(value))
+    {
+        let operands = Bf16Operands { shape, query, key, value };
+        if operands.fit_tiles() {
+            bf16_attention(context, amx, operands, out);
             return Ok(());
         }
     }

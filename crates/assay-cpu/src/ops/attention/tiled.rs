@@ -49,10 +49,13 @@ impl<'a> Operands<'a> {
 
     /// Whether [`tiled_attention`] pays off.
     pub fn fit_tiles(&self) -> bool {
-        self.shape.head_size.is_multiple_of(TILE_K)
-            && self.queries() >= LEAST
-            && (LEAST..=MOST_KEYS).contains(&self.keys())
+        fits(self.shape.head_size, self.queries(), self.keys())
     }
+}
+
+/// Whether heads fill tiles, and queries and keys are as many as pay off.
+pub(super) fn fits(head_size: usize, queries: usize, keys: usize) -> bool {
+    head_size.is_multiple_of(TILE_K) && queries >= LEAST && (LEAST..=MOST_KEYS).contains(&keys)
 }
 
 /// Writes attention to all keys; returns false where a number is not finite, and it is not to be used.
