@@ -6,7 +6,9 @@ import whisper_random
 
 from assay import ops, xp
 from assay.runtime import Array, Device, cuda, device
-from assay.speech.whisper.steps import GraphDecoder
+from assay.speech.layers import Buffers
+from assay.speech.whisper.beam_steps import BeamSteps
+from assay.speech.whisper.steps import GraphBeams, GraphDecoder
 
 if (missing := cuda.probe().missing) is not None:
     pytest.skip(missing.sentence, allow_module_level=True)
@@ -39,6 +41,31 @@ def test_recordings_at_once_in_graphs_as_on_the_cpu(gpu: Device) -> None:
         for row in np.random.default_rng(seed).integers(0, 1000, (40, 5)):
             got, expected = (read(decoder.step(row)) for decoder in decoders)
             np.testing.assert_allclose(got, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
+
+
+def test_beams_as_on_the_cpu(gpu: Device) -> None:
+    """A prompt, beams that part, take each other's places and end; two windows in the same memory."""
+    models = [whisper_random.load(each) for each in (gpu, device("cpu"))]
+    encoders, decoders = zip(*models, strict=True)
+    graph, buffers = GraphDecoder(decoders[0], 3), Buffers(gpu, decoders[0].dtype)
+    for features in whisper_random.features(2):
+        heard = [encoder.forward(features) for encoder in encoders]
+        own = GraphBeams(graph, decoders[0].encoded(heard[0], 1, buffers))
+        shared = BeamSteps(decoders[1], decoders[1].encoded(heard[1]), decoders[1].cache(3))
+        starts = [steps.begin([7, 8, 9], [0, 2]) for steps in (own, shared)]
+        got, expected = (logits for logits, _ in starts)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
+        tables = [[table] * 3 for _, table in starts]
+        numbers = np.random.default_rng(8)
+        for parents in ([0, 0, 0], [2, 0, 0], [1, 1, 2], *[[0, 1, 2]] * 15, [2, 1], [1, 0]):
+            tokens = numbers.integers(0, 1000, len(parents)).tolist()
+            steps = [
+                each.run(tokens, [rows[parent] for parent in parents])
+                for each, rows in zip((own, shared), tables, strict=True)
+            ]
+            got, expected = (logits for logits, _ in steps)
+            np.testing.assert_allclose(got, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
+            tables = [rows for _, rows in steps]
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])

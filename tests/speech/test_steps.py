@@ -7,7 +7,7 @@ import whisper_random
 from assay.errors import InputError, ShapeError
 from assay.runtime import device
 from assay.speech.whisper.beam_steps import BeamSteps
-from assay.speech.whisper.steps import GraphDecoder
+from assay.speech.whisper.steps import GraphBeams, GraphDecoder
 
 RECORDINGS = 3
 
@@ -75,3 +75,25 @@ def test_captured_steps_of_beams_as_steps_without_capture() -> None:
         np.testing.assert_allclose(logits, decoder.logits(hidden), rtol=0, atol=1e-5)
         # Beams change places.
         captured, plain = captured[::-1], plain[::-1]
+
+
+def test_beams_with_blocks_of_their_own_as_beams_that_share_slots() -> None:
+    encoder, decoder = whisper_random.load(device("cpu"))
+    encoded = decoder.encoded(encoder.forward(whisper_random.features(1)[0]))
+    shared = BeamSteps(decoder, encoded, decoder.cache(3))
+    own = GraphBeams(GraphDecoder(decoder, 3), encoded)
+    prompt = [7, 8, 9]
+    for _ in range(2):
+        starts = [steps.begin(prompt, [0, 2]) for steps in (shared, own)]
+        np.testing.assert_allclose(starts[0][0], starts[1][0], rtol=0, atol=1e-5)
+        tables = [[table] * 3 for _, table in starts]
+        numbers = np.random.default_rng(8)
+        # Beams part, one takes the place of another, and one ends.
+        for parents in ([0, 0, 0], [2, 0, 0], [1, 1, 2], [2, 1], [1, 0]):
+            tokens = numbers.integers(0, 1000, len(parents)).tolist()
+            steps = [
+                each.run(tokens, [rows[parent] for parent in parents])
+                for each, rows in zip((shared, own), tables, strict=True)
+            ]
+            np.testing.assert_allclose(steps[0][0], steps[1][0], rtol=0, atol=1e-5)
+            tables = [rows for _, rows in steps]

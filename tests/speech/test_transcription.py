@@ -10,7 +10,7 @@ from whisper_folders import VOCABULARY, vocabulary_lines
 
 from assay import transcribe
 from assay.engine.loading import sources
-from assay.errors import InputError, UnknownNameError
+from assay.errors import AssayError, InputError, UnknownNameError
 from assay.speech import subtitles
 from assay.speech.transcript import Segment, Word
 from assay.speech.whisper.languages import LANGUAGES, language_code
@@ -95,9 +95,11 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="got no such file") as caught:
             transcribe(path)
         assert caught.value.hint == "fetch it with: assay pull whisper-tiny.en"
-    for given in ({"beam_size": 0}, {"temperature": 2.0}, {"threads": 0}, {"device": "cuda:0"}):
+    for given in ({"beam_size": 0}, {"temperature": 2.0}, {"threads": 0}):
         with pytest.raises(InputError, match=next(iter(given))):
             transcribe(path, **given)
+    with pytest.raises(AssayError, match="tpu"):
+        transcribe(path, device="tpu")
 
 
 def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:

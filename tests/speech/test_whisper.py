@@ -86,6 +86,38 @@ def test_a_ggml_file_has_the_same_weights(model: WhisperModel, tmp_path: Path) -
             np.testing.assert_array_equal(read(), model.files.tensor(name), err_msg=name)
 
 
+def test_a_folder_of_int8_has_nearly_the_same_weights(model: WhisperModel, tmp_path: Path) -> None:
+    rounded = open_files(write_ctranslate2(tmp_path, int8=True))
+    assert set(rounded.stored) == set(model.files.stored)
+    for name in rounded.stored:
+        expected = model.files.tensor(name).astype(np.float32)
+        # Half a step of the row's scale.
+        most = np.abs(expected).max() / 254 if name.endswith("weight") else 0.0
+        assert np.abs(rounded.tensor(name) - expected).max() <= most * 1.01, name
+
+
+def test_int8_is_close_and_its_texts_are_those_of_the_weights_as_stored(
+    model: WhisperModel, oracle: dict[str, Any]
+) -> None:
+    rounded = WhisperModel(model.files, compute_type="int8")
+    states = [each.encoder.forward(features()) for each in (model, rounded)]
+    exact, got = (each.to_numpy() for each in states)
+    # Codes of 8 bits have a relative error of about 1/254 each; layers add theirs.
+    assert 1e-5 < np.abs(got - exact).max() < 0.05 * np.abs(exact).max()
+    wanted = oracle["texts"]["plain/5"]
+    rules = TokenRules(model.vocabulary, timestamps=True, suppress=[1, 2], latest_start=1.0)
+    texts = [
+        Search(each.decoder, model.vocabulary, SearchOptions(beam_size=5))
+        .run(each.decoder.encoded(heard), wanted["prompt"], rules, 0.0)
+        .best
+        for each, heard in zip((model, rounded), states, strict=True)
+    ]
+    assert texts[0].tokens[:1] == texts[1].tokens[:1]
+    assert texts[1].average == pytest.approx(texts[0].average, abs=0.1)
+    with pytest.raises(InputError, match="compute_type: expected default or int8, got int4"):
+        WhisperModel(model.files, compute_type="int4")
+
+
 def test_sampling_is_repeatable_and_obeys_the_rules(model: WhisperModel, encoded: Encoded) -> None:
     rules = TokenRules(model.vocabulary, timestamps=True, suppress=[24_673], latest_start=1.0)
     texts = [

@@ -65,10 +65,22 @@ def features() -> np.ndarray:
     return random.standard_normal((MELS, 2 * AUDIO_CONTEXT), np.float32) * np.float32(0.5)
 
 
-def write_ctranslate2(folder: Path) -> Path:
+def quantized(made: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Matrices as CTranslate2's converter writes them in int8: 127 over the largest of a row is its scale."""
+    out: dict[str, np.ndarray] = {}
+    for name, values in made.items():
+        out[name] = values
+        if name.endswith("weight") and values.ndim == 2:
+            scale = 127 / np.abs(values.astype(np.float32)).max(axis=1)
+            out[name] = np.rint(values * scale[:, None]).astype(np.int8)
+            out[f"{name}_scale"] = scale.astype(np.float32)
+    return out
+
+
+def write_ctranslate2(folder: Path, *, int8: bool = False) -> Path:
     """A folder with model.bin, vocabulary.txt and config.json."""
     codes = {"float32": 0, "int8": 1, "int16": 2, "float16": 4}
-    made = tensors()
+    made = quantized(tensors()) if int8 else tensors()
 
     def string(text: str) -> bytes:
         return struct.pack("<H", len(text) + 1) + text.encode() + b"\0"

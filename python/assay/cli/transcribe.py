@@ -45,13 +45,18 @@ def transcribe_command(
         float | None,
         option("--temperature NUMBER", "This one only, instead of higher ones where need be."),
     ] = None,
+    compute_type: Annotated[
+        str, option("--compute-type TYPE", "default, weights as they are stored, or int8, faster.")
+    ] = "default",
     vad: Annotated[
         bool,
         option(
             "--vad/--no-vad", "Cut out silence first, which needs silero-vad; off if not given."
         ),
     ] = False,
-    device: Annotated[str, option("--device NAME", "cpu; speech has no other yet.")] = "cpu",
+    device: Annotated[
+        str, option("--device NAME", "cpu, or cuda:0 for Whisper in half precision.")
+    ] = "cpu",
     threads: sampling.Threads = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -77,6 +82,7 @@ def transcribe_command(
             timestamps=timestamps,
             prompt=prompt,
             temperature=temperature,
+            compute_type=compute_type,
             vad=vad,
             threads=threads,
             device=device,

@@ -1,4 +1,4 @@
-"""Moonshine: the arithmetic of its ONNX files, cutting, its tokens, and what it refuses."""
+"""Moonshine: cutting, its tokens, and what it refuses."""
 
 from pathlib import Path
 
@@ -9,67 +9,9 @@ from assay import transcribe
 from assay.engine.core.transcription import SpeechModel
 from assay.engine.loading import sources
 from assay.errors import InputError
-from assay.runtime import Device
 from assay.speech.moonshine import model as moonshine
-from assay.speech.moonshine.files import QuantizedMatrix
-from assay.speech.moonshine.layers import Linear, attend, attend_one, quantize, rotated, rotations
 from assay.speech.moonshine.model import pieces, read_tokens
 from assay.speech.whisper.transcribing import TranscribeOptions
-
-RNG = np.random.default_rng(6)
-
-
-@pytest.mark.parametrize(
-    ("values", "integers", "scale", "zero_point"),
-    [
-        # The examples of DynamicQuantizeLinear in the ONNX specification.
-        ([0, 2, -3, -2.5, 1.34, 0.5], [153, 255, 0, 26, 221, 179], 0.0196078438, 153),
-        ([-1.0, -2.1, -1.3, -2.5, -3.34, -4.0], [191, 121, 172, 96, 42, 0], 0.0156862754, 255),
-        ([1, 2.1, 1.3, 2.5, 3.34, 4.0, 1.5, 2.6, 3.9, 4.0, 3.0, 2.345],
-         [64, 134, 83, 159, 213, 255, 96, 166, 249, 255, 191, 149], 0.0156862754, 0),
-    ],
-)  # fmt: skip
-def test_rows_are_quantized_as_onnx_does(
-    values: list[float], integers: list[int], scale: float, zero_point: int
-) -> None:
-    rows = quantize(np.array([values], np.float32))
-    assert (rows.integers[0] + zero_point).tolist() == integers
-    assert float(rows.scale) == pytest.approx(scale, rel=1e-6)
-    assert quantize(np.zeros((1, 3), np.float32)).integers.tolist() == [[0, 0, 0]]
-
-
-def test_products_are_those_of_the_integers() -> None:
-    stored = RNG.integers(0, 256, (48, 16)).astype(np.uint8)
-    bias = RNG.standard_normal(16).astype(np.float32)
-    parts = [QuantizedMatrix(stored[:, :10], 119, 0.02), QuantizedMatrix(stored[:, 10:], 119, 0.02)]
-    layer = Linear(parts, bias, Device("cpu"))
-    rows = quantize(RNG.standard_normal((3, 48)).astype(np.float32))
-    exact = rows.integers.astype(np.int64) @ (stored.astype(np.int64) - 119)
-    expected = exact * (float(rows.scale) * 0.02) + bias
-    assert np.abs(layer.forward(rows, "product") - expected).max() < 1e-5 * np.abs(expected).max()
-
-
-def test_positions_turn_pairs_of_neighbors() -> None:
-    x = RNG.standard_normal((4, 8, 36)).astype(np.float32)
-    turned = rotated(x, rotations(2, 4))
-    # The pair 2 i as a complex number, times exp(i position 10000^(-2 i / 32)).
-    pairs = x[..., 0:32:2] + 1j * x[..., 1:32:2]
-    angles = np.arange(2, 6)[:, None] * 10_000.0 ** (-np.arange(0, 32, 2) / 32)
-    expected = pairs * np.exp(1j * angles)[:, None]
-    assert np.abs(turned[..., 0:32:2] - expected.real).max() < 1e-5
-    assert np.abs(turned[..., 1:32:2] - expected.imag).max() < 1e-5
-    assert (turned[..., 32:] == x[..., 32:]).all()
-
-
-def test_one_row_attends_as_many_do() -> None:
-    query, keys, values = (RNG.standard_normal((7, 8, 36)).astype(np.float32) for _ in range(3))
-    many = attend(query, keys, values, Device("cpu"), "many")
-    one = attend_one(query[3], keys.transpose(1, 0, 2), values.transpose(1, 0, 2))
-    assert np.abs(many[3] - one[0]).max() < 1e-5
-    scores = np.einsum("qhd,khd->hqk", query, keys) / 6
-    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    expected = np.einsum("hqk,khd->qhd", weights, values).reshape(7, -1)
-    assert np.abs(many - expected).max() < 1e-5
 
 
 def test_long_recordings_are_cut_where_they_are_quiet() -> None:

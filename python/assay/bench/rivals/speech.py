@@ -48,15 +48,19 @@ def absent(name: str) -> Absent | None:
     return None
 
 
-def faster_whisper(folder: Path, not_said: Sequence[int]) -> Transcribe:
-    """Whisper of CTranslate2 in float32, greedily, at one temperature, without tokens that are not said."""
+def faster_whisper(folder: Path, not_said: Sequence[int], compute_type: str) -> Transcribe:
+    """Whisper of CTranslate2 in float32 or int8, greedily, at one temperature, without tokens that are not said."""
     import faster_whisper as library
 
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     # Without a tokenizer of its own it would ask a server for one.
     files["tokenizer.json"] = _tokenizer(folder)
     model = library.WhisperModel(
-        str(folder), device="cpu", compute_type="float32", cpu_threads=usable_cores(), files=files
+        str(folder),
+        device="cpu",
+        compute_type=compute_type,
+        cpu_threads=usable_cores(),
+        files=files,
     )
 
     def transcribe(samples: Any) -> str:

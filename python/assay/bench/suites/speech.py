@@ -75,11 +75,12 @@ def cases(settings: Settings) -> list[Case]:
     if _has("whisper-tiny.en", SAMPLES):
         found += [
             Case(
-                f"whisper tiny.en float32, {name}",
+                f"whisper tiny.en {compute_type}, {name}",
                 "RTF",
-                _partial(_whisper, run, name),
+                _partial(_whisper, run, name, compute_type),
                 rounds=ROUNDS,
             )
+            for compute_type in ("float32", "int8")
             for name in recordings
         ]
     if _has("whisper-base.en", SAMPLES):
@@ -123,13 +124,16 @@ def _words(expected: str, heard: Callable[[], str]) -> Check:
     )
 
 
-def _greedy(model: str) -> tuple[Callable[[Any], str], Sequence[int]]:
+def _greedy(
+    model: str, compute_type: str = "default"
+) -> tuple[Callable[[Any], str], Sequence[int]]:
     """What transcribes greedily and at one temperature, and the tokens that it does not say."""
     from assay.speech.whisper.loading import WhisperModel, open_files
     from assay.speech.whisper.search import SearchOptions
     from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
 
-    opened = WhisperModel(open_files(sources.pulled_path(model)))
+    files = open_files(sources.pulled_path(model))
+    opened = WhisperModel(files, compute_type=compute_type)
     options = TranscribeOptions(search=SearchOptions(beam_size=1), temperatures=(0.0,))
     transcriber = Transcriber(opened, options)
     return lambda samples: transcriber.transcribe(samples).text, opened.vocabulary.not_said
@@ -160,10 +164,12 @@ def _transcription(
     )
 
 
-def _whisper(run: _Run, name: str) -> PreparedCase:
-    own, not_said = _greedy("whisper-tiny.en")
+def _whisper(run: _Run, name: str, compute_type: str) -> PreparedCase:
+    own, not_said = _greedy(
+        "whisper-tiny.en", compute_type if compute_type == "int8" else "default"
+    )
     folder = sources.folder_of("whisper-tiny.en")
-    rival = ("faster-whisper", lambda: rivals.faster_whisper(folder, not_said))
+    rival = ("faster-whisper", lambda: rivals.faster_whisper(folder, not_said, compute_type))
     return _transcription(run, name, own, rival)
 
 

@@ -12,6 +12,7 @@ from assay.answers import Answer, Progress, silent
 from assay.engine.loading import sources
 from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError, unknown_name
+from assay.runtime import device as device_named
 from assay.speech.file_names import MOONSHINE_TOKENIZER
 from assay.speech.log_mel import RATE
 from assay.speech.moonshine.model import Moonshine
@@ -20,6 +21,7 @@ from assay.speech.transcript import Progress as Heard, Segment, Transcript
 from assay.speech.vad_filter import VadFilter, VadOptions
 from assay.speech.voice_activity import Segment as Speech, VoiceActivity
 from assay.speech.whisper.languages import LANGUAGES, language_code
+from assay.speech.whisper.layers import COMPUTE_TYPES
 from assay.speech.whisper.loading import WhisperModel, open_files
 from assay.speech.whisper.search import SearchOptions
 from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
@@ -117,10 +119,25 @@ def beams_of(model: str) -> int:
 class SpeechModel:
     """A model of speech in device memory, known by name or path."""
 
-    def __init__(self, model: str) -> None:
-        """Load it."""
+    def __init__(
+        self, model: str, compute_type: str = COMPUTE_TYPES[0], device: str = "cpu"
+    ) -> None:
+        """Load it onto a device, with weights as they are stored or quantized to int8."""
         path = _path(model)
-        self._opened = Moonshine(path) if _is_moonshine(model) else WhisperModel(open_files(path))
+        self._opened: Moonshine | WhisperModel
+        if not _is_moonshine(model):
+            self._opened = WhisperModel(open_files(path), device, compute_type)
+            return
+        if compute_type != COMPUTE_TYPES[0]:
+            raise InputError(
+                f"compute_type: expected {COMPUTE_TYPES[0]} for {MOONSHINE}, got {compute_type}",
+                "its files are of 8 bits already",
+            )
+        if device_named(device).capabilities.is_gpu:
+            raise InputError(
+                f"device: expected cpu for {MOONSHINE}, got {device}", "a GPU runs Whisper"
+            )
+        self._opened = Moonshine(path)
 
     def transcriber(self, options: TranscribeOptions) -> SpeechToText:
         """What transcribes with these options; Moonshine takes a few of them only."""
@@ -176,6 +193,7 @@ def transcribe(
     timestamps: bool = True,
     prompt: str | None = None,
     temperature: float | None = None,
+    compute_type: str = COMPUTE_TYPES[0],
     vad: bool | VadOptions = False,
     threads: int | None = None,
     device: str = "cpu",
@@ -187,10 +205,10 @@ def transcribe(
     gives English text. Whisper searches with 5 beams if not told; 1 is greedy. With `vad`, silence
     is cut out before and times are those of the whole recording, as in faster-whisper's VAD filter
     (`assay pull silero-vad`). Without a `temperature`, higher ones are tried where the text is
-    repetitive or unlikely.
+    repetitive or unlikely. The compute type `int8` quantizes Whisper's weights when they are loaded.
+    On a GPU, Whisper computes in half precision.
     """
-    if device != "cpu":
-        raise InputError(f"device: expected cpu for speech, got {device}")
+    device_named(device)
     beam_size = beams_of(model) if beam_size is None else beam_size
     if not 1 <= beam_size <= 16:
         raise InputError(f"beam_size: expected 1 to 16, got {beam_size}")
@@ -212,7 +230,7 @@ def transcribe(
         options = replace(options, temperatures=(temperature,))
     detector = voice_activity() if vad else None
     recording = read_sound(source, RATE)
-    transcriber = SpeechModel(model).transcriber(options)
+    transcriber = SpeechModel(model, compute_type, device).transcriber(options)
 
     def report(done: float, seconds: float) -> None:
         progress(f"{done:.0f} of {seconds:.0f} seconds transcribed")

@@ -5,53 +5,81 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay import ops
+from assay.errors import InputError
 from assay.lazy_import import np
-from assay.runtime import Device, transfer
-from assay.speech.moonshine.encoder import LAYERS
+from assay.runtime import Array, Device, allocation, dtypes, transfer
+from assay.runtime.graphs import Graph, capture_graph
+from assay.speech.layers import Buffers, Linear, Mlp, Norm, view_as
 from assay.speech.moonshine.files import MoonshineFile
-from assay.speech.moonshine.layers import (
-    Linear,
-    attend_one,
-    heads_of,
-    load_linear,
-    normed,
-    quantize,
-    rotated,
-    rotations,
-)
+from assay.speech.moonshine.layers import HEADS, LAYERS, SCALE, Loader, rotations
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
 
+_HEAD_DIM: Final = 48
+"""Of padded heads: three registers."""
+_WIDTH: Final = HEADS * _HEAD_DIM
+_BLOCK_TOKENS: Final = 16
+"""Tokens of a block of keys and values."""
+_GRAIN: Final = 256
+"""Tokens and states that memory grows by: a graph is captured again when it does."""
+
 
 class DecoderLayer(NamedTuple):
     """Self-attention, cross-attention and MLP, each added to its input."""
 
-    norm: Floats
+    norm: Norm
     qkv: Linear
     output: Linear
-    cross_norm: Floats
+    cross_norm: Norm
     cross_query: Linear
-    cross_key_value: Linear
+    cross_qkv: Linear
+    """Of the encoder's states, whose queries are not used."""
     cross_output: Linear
-    mlp_norm: Floats
-    up: Linear
-    down: Linear
+    mlp: Mlp
 
 
-class Text:
-    """Keys and values of the text so far, and of the encoder's states."""
+class Cache:
+    """Keys and values of each layer, of one sequence."""
 
-    def __init__(self, cross: list[tuple[Floats, Floats]], most: int) -> None:
-        """Make room for `most` tokens."""
-        self.cross: Final = cross
-        heads, _, width = cross[0][0].shape
-        shape = (heads, most, width)
-        self.keys: Final = [np.empty(shape, np.float32) for _ in cross]
-        self.values: Final = [np.empty(shape, np.float32) for _ in cross]
-        self.length = 0
+    def __init__(self, device: Device, tokens: int, dtype: dtypes.DType) -> None:
+        """Make room for `tokens`."""
+        blocks = -(-tokens // _BLOCK_TOKENS)
+        shape = (blocks, _BLOCK_TOKENS, HEADS, _HEAD_DIM)
+        self.tokens: Final = blocks * _BLOCK_TOKENS
+        self.keys, self.values = (
+            [allocation.zeros(device, shape, dtype, name) for _ in range(LAYERS)]
+            for name in ("keys", "values")
+        )
+        table = np.arange(blocks, dtype=np.int32)[None]
+        self.table: Final = transfer.store("table", device, table)
+        self.length: Final = allocation.zeros(device, (1,), dtypes.int32, "length")
+
+    def write(
+        self,
+        layer: int,
+        qkv: Array,
+        positions: Array,
+        table: ops.RopeTable | None,
+        label: str,
+        queries: Array | None = None,
+    ) -> Array:
+        """Write keys and values at positions; the queries."""
+        return ops.rope_write(
+            qkv,
+            positions,
+            positions,
+            table,
+            self.keys[layer],
+            self.values[layer],
+            queries,
+            heads=HEADS,
+            kv_heads=HEADS,
+            head_dim=_HEAD_DIM,
+            label=f"{label}.write",
+        )
 
 
 class Decoder:
@@ -59,78 +87,137 @@ class Decoder:
 
     def __init__(self, file: MoonshineFile, device: Device) -> None:
         """Load it."""
-        self._device = device
-        embedding = file.quantized("model.decoder.embed_tokens.weight", transposed=True)
-        self._embedding = embedding.integers
-        self._scale = np.float32(embedding.scale)
-        self._logits = ops.pack(embedding.integers, "f16", embedding.integers.shape, device)
-        self._layers = tuple(
-            self._layer(file, f"model.decoder.layers.{index}") for index in range(LAYERS)
+        loader = Loader(file, device, _HEAD_DIM)
+        self.device: Final = device
+        self.embedding: Final = loader.embedding("model.decoder.embed_tokens.weight")
+        self.layers: Final = tuple(
+            self._layer(loader, f"model.decoder.layers.{index}") for index in range(LAYERS)
         )
-        self._norm = file.vector("model.decoder.norm.weight")
+        self.norm: Final = loader.norm("model.decoder.norm")
+        self._text: Text | None = None
 
-    def _layer(self, file: MoonshineFile, name: str) -> DecoderLayer:
-        def linear(module: str, parts: str, *, bias: bool = False) -> Linear:
-            return load_linear(file, f"{name}.{module}", parts, self._device, bias=bias)
-
+    @staticmethod
+    def _layer(loader: Loader, name: str) -> DecoderLayer:
+        own, cross = f"{name}.self_attn", f"{name}.encoder_attn"
         return DecoderLayer(
-            norm=file.vector(f"{name}.input_layernorm.weight"),
-            qkv=linear("self_attn", "q_proj k_proj v_proj"),
-            output=linear("self_attn", "dense"),
-            cross_norm=file.vector(f"{name}.post_attention_layernorm.weight"),
-            cross_query=linear("encoder_attn", "q_proj"),
-            cross_key_value=linear("encoder_attn", "k_proj v_proj"),
-            cross_output=linear("encoder_attn", "dense"),
-            mlp_norm=file.vector(f"{name}.final_layernorm.weight"),
-            up=linear("mlp", "up_proj", bias=True),
-            down=linear("mlp", "down_proj", bias=True),
+            norm=loader.norm(f"{name}.input_layernorm"),
+            qkv=loader.heads(own, "q_proj k_proj v_proj"),
+            output=loader.from_heads(f"{own}.dense"),
+            cross_norm=loader.norm(f"{name}.post_attention_layernorm"),
+            cross_query=loader.heads(cross, "q_proj"),
+            cross_qkv=loader.heads(cross, "q_proj k_proj v_proj"),
+            cross_output=loader.from_heads(f"{cross}.dense"),
+            mlp=Mlp(
+                loader.norm(f"{name}.final_layernorm"),
+                # Gates are the second half in the file, the first in the operation.
+                loader.linear(f"{name}.mlp.up_proj", swapped=True),
+                loader.linear(f"{name}.mlp.down_proj"),
+                "swiglu",
+            ),
         )
 
-    def begin(self, states: Floats, most: int) -> Text:
-        """A text of `most` tokens at most over the encoder's states."""
-        rows = quantize(states)
-        cross = []
-        for index, layer in enumerate(self._layers):
-            both = layer.cross_key_value.forward(rows, f"decoder.{index}.cross.key_value")
-            keys, values = heads_of(both, 2)
-            # Heads first: each is then one piece of memory that every token reads.
-            cross.append((_by_head(keys), _by_head(values)))
-        return Text(cross, most)
-
-    def step(self, token: int, text: Text) -> Floats:
-        """The logits after one more token."""
-        x = self._embedding[token].astype(np.float32)[None] * self._scale
-        turns = rotations(text.length, 1)
-        text.length += 1
-        for index, layer in enumerate(self._layers):
-            x = self._forward(layer, index, x, turns, text)
-        rows = transfer.store("hidden", self._device, normed(x, self._norm) * self._scale)
-        logits: Floats = ops.linear(rows, self._logits, label="logits").to_numpy()[0]
-        return logits
-
-    def _forward(
-        self, layer: DecoderLayer, index: int, x: Floats, turns: tuple[Floats, Floats], text: Text
-    ) -> Floats:
-        label = f"decoder.{index}"
-        at = text.length - 1
-        inner = quantize(normed(x, layer.norm))
-        query, key, value = heads_of(layer.qkv.forward(inner, f"{label}.qkv"), 3)
-        text.keys[index][:, at] = rotated(key, turns)[0]
-        text.values[index][:, at] = value[0]
-        keys, values = text.keys[index][:, : at + 1], text.values[index][:, : at + 1]
-        attended = attend_one(rotated(query, turns)[0], keys, values)
-        x = x + layer.output.forward(quantize(attended), f"{label}.output")
-        inner = quantize(normed(x, layer.cross_norm))
-        [query] = heads_of(layer.cross_query.forward(inner, f"{label}.cross.query"))
-        attended = attend_one(query[0], *text.cross[index])
-        x = x + layer.cross_output.forward(quantize(attended), f"{label}.cross.output")
-        inner = quantize(normed(x, layer.mlp_norm))
-        both = layer.up.forward(inner, f"{label}.up")
-        half = both.shape[1] // 2
-        gate = both[:, half:]
-        gated = gate / (1 + np.exp(-gate)) * both[:, :half]
-        return np.asarray(x + layer.down.forward(quantize(gated), f"{label}.down"))
+    def begin(self, states: Array, most: int) -> Text:
+        """A text of `most` tokens at most over the encoder's states; the one before ends."""
+        if self._text is None or not self._text.has_room(states.shape[0], most):
+            self._text = Text(self, states.shape[0], most)
+        self._text.listen(states)
+        return self._text
 
 
-def _by_head(x: Floats) -> Floats:
-    return np.ascontiguousarray(x.transpose(1, 0, 2))
+class Text:
+    """A text over the encoder's states, in memory that stays where it is: one graph serves all steps of all texts."""
+
+    def __init__(self, decoder: Decoder, states: int, most: int) -> None:
+        """Make room for so many states and tokens."""
+        device = decoder.device
+        self._decoder = decoder
+        self._cross = Cache(device, -(-states // _GRAIN) * _GRAIN, dtypes.float16)
+        self._own = Cache(device, -(-most // _GRAIN) * _GRAIN, dtypes.float32)
+        self._table = rotations(self._own.tokens, device)
+        self._buffers = Buffers(device, dtypes.float32)
+        # The token, its position, which is its slot, and the length with it: one copy a step.
+        self._inputs = allocation.zeros(device, (3, 1), dtypes.int32, "inputs of a step")
+        self._starts = transfer.store("starts", device, np.array([0, 1], np.int32))
+        self._graph: Graph | None = None
+        self._written = 0
+
+    def has_room(self, states: int, most: int) -> bool:
+        """Whether so many states and tokens fit."""
+        return states <= self._cross.tokens and most <= self._own.tokens
+
+    def listen(self, states: Array) -> None:
+        """Begin with the encoder's states; forget what was written."""
+        device, count = self._decoder.device, states.shape[0]
+        positions = transfer.store("positions", device, np.arange(count, dtype=np.int32))
+        for index, layer in enumerate(self._decoder.layers):
+            label = f"decoder.{index}.cross"
+            qkv = layer.cross_qkv.forward(states, f"{label}.qkv")
+            self._cross.write(index, qkv, positions, None, label)
+        transfer.write("length", self._cross.length, np.array([count], np.int32))
+        self._written = 0
+
+    def write(self, token: int) -> Floats:
+        """Write one more token: the logits of the next, which the next step overwrites."""
+        at = self._written
+        if at >= self._own.tokens:
+            raise InputError(f"text: expected at most {self._own.tokens} tokens, got {at + 1}")
+        inputs = np.array([[token], [at], [at + 1]], np.int32)
+        transfer.write("inputs of a step", self._inputs, inputs)
+        self._written += 1
+        if self._graph is None:
+            # Once outside of a capture: buffers are allocated.
+            logits = self._forward()
+            label = "moonshine.step"
+            self._graph = capture_graph(self._forward, device=self._decoder.device, label=label)
+        else:
+            self._graph.replay()
+            logits = self._buffers.take("logits", (1, self._decoder.embedding.shape[0]))
+        values: Floats = logits.to_numpy()[0]
+        return values
+
+    def _forward(self) -> Array:
+        decoder, take = self._decoder, self._buffers.take
+        ids, position, length = (self._inputs[row] for row in range(3))
+        shape = (1, decoder.embedding.shape[1])
+        x = ops.embedding(ids, decoder.embedding, take("mlp", shape), label="decoder.embedding")
+        for index, layer in enumerate(decoder.layers):
+            label = f"decoder.{index}"
+            normed = layer.norm.forward(x, f"{label}.norm", out=take("norm", shape))
+            qkv = layer.qkv.forward(normed, f"{label}.qkv", out=take("qkv", (1, 3 * _WIDTH)))
+            query = take("query", (1, _WIDTH))
+            query = self._own.write(index, qkv, position, self._table, label, query)
+            attended = self._attended(query, self._own, index, length, label)
+            out = take("text", shape)
+            x = layer.output.forward(attended, f"{label}.output", residual=x, out=out)
+            label = f"{label}.cross"
+            normed = layer.cross_norm.forward(x, f"{label}.norm", out=take("norm", shape))
+            query = layer.cross_query.forward(
+                normed, f"{label}.query", out=take("query", (1, _WIDTH))
+            )
+            attended = self._attended(query, self._cross, index, self._cross.length, label)
+            out = take("audio", shape)
+            x = layer.cross_output.forward(attended, f"{label}.output", residual=x, out=out)
+            x = layer.mlp.forward(x, f"decoder.{index}", self._buffers)
+        normed = decoder.norm.forward(x, "decoder.norm", out=take("norm", shape))
+        out = take("logits", (1, decoder.embedding.shape[0]))
+        return ops.linear(normed, decoder.embedding, out=out, label="decoder.logits")
+
+    def _attended(self, query: Array, cache: Cache, layer: int, length: Array, label: str) -> Array:
+        """Attention of one row over all of a cache."""
+        attended = ops.paged_attention(
+            view_as(query, (1, _WIDTH)),
+            cache.keys[layer],
+            cache.values[layer],
+            cache.table,
+            self._starts,
+            length,
+            heads=HEADS,
+            kv_heads=HEADS,
+            head_dim=_HEAD_DIM,
+            block_tokens=_BLOCK_TOKENS,
+            scale=SCALE,
+            max_query_len=1,
+            out=self._buffers.take("attended", (1, _WIDTH)),
+            label=f"{label}.scores",
+        )
+        return attended

@@ -6,52 +6,48 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay import ops
 from assay.lazy_import import np
-from assay.runtime import Device, transfer
+from assay.runtime import Array, Device, transfer
+from assay.speech.layers import Linear, Mlp, Norm, heads_of, rounded, view_as
 from assay.speech.moonshine.files import MoonshineFile
-from assay.speech.moonshine.layers import (
-    Linear,
-    attend,
-    heads_of,
-    load_linear,
-    normed,
-    quantize,
-    rotated,
-    rotations,
-)
+from assay.speech.moonshine.layers import HEADS, LAYERS, SCALE, Loader, rotations
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
 
-LAYERS: Final = 6
 LEAST_SAMPLES: Final = 127 + 64 * (7 - 1 + 3 * 2)
 """Samples that give one state: what the three convolutions span."""
 _EPSILON: Final = 1e-5
+_HEAD_DIM: Final = 64
+"""Of padded heads: two tiles of AMX."""
 
 
 class EncoderLayer(NamedTuple):
     """Self-attention and MLP, each added to its input."""
 
-    norm: Floats
-    qkv: Linear
+    norm: Norm
+    query: Linear
+    key: Linear
+    value: Linear
     output: Linear
-    mlp_norm: Floats
-    up: Linear
-    down: Linear
-    device: Device
+    mlp: Mlp
 
-    def forward(self, x: Floats, turns: tuple[Floats, Floats], label: str) -> Floats:
+    def forward(self, x: Array, positions: Array, table: ops.RopeTable, label: str) -> Array:
         """Rows of the next layer."""
-        inner = quantize(normed(x, self.norm))
-        query, key, value = heads_of(self.qkv.forward(inner, f"{label}.qkv"), 3)
-        query, key = rotated(query, turns), rotated(key, turns)
-        attended = attend(query, key, value, self.device, f"{label}.scores")
-        x = x + self.output.forward(quantize(attended), f"{label}.output")
-        inner = quantize(normed(x, self.mlp_norm))
-        up = transfer.store(label, self.device, self.up.forward(inner, f"{label}.up"))
-        activated = ops.gelu(up, label=f"{label}.gelu").to_numpy()
-        return x + self.down.forward(quantize(activated), f"{label}.down")
+        normed = self.norm.forward(x, f"{label}.norm")
+        query, key, value = (
+            heads_of(linear.forward(normed, f"{label}.{name}"), HEADS)
+            for name, linear in (("query", self.query), ("key", self.key), ("value", self.value))
+        )
+        query, key = (
+            ops.rope(heads, positions, table, label=f"{label}.rope") for heads in (query, key)
+        )
+        key, value = (rounded(heads, "bf16", f"{label}.rounded") for heads in (key, value))
+        attended = ops.attention(query, key, value, False, scale=SCALE, label=f"{label}.scores")
+        attended = view_as(attended, (x.shape[0], self.output.weights.shape[1]))
+        x = self.output.forward(attended, f"{label}.output", residual=x)
+        return self.mlp.forward(x, label)
 
 
 class Encoder:
@@ -69,24 +65,28 @@ class Encoder:
         ]
         self._scale = transfer.store("scale", device, file.vector("onnx::Mul_1488").reshape(-1))
         self._shift = transfer.store("shift", device, file.vector("onnx::Add_1489").reshape(-1))
-        self._layers = tuple(self._layer(file, f"layers.{index}") for index in range(LAYERS))
-        self._norm = file.vector("layer_norm.weight")
+        loader = Loader(file, device, _HEAD_DIM)
+        self._layers = tuple(self._layer(loader, f"layers.{index}") for index in range(LAYERS))
+        self._norm = loader.norm("layer_norm")
+        self._table: ops.RopeTable | None = None
 
-    def _layer(self, file: MoonshineFile, name: str) -> EncoderLayer:
-        def linear(module: str, parts: str, *, bias: bool = False) -> Linear:
-            return load_linear(file, f"{name}.{module}", parts, self._device, bias=bias)
-
+    @staticmethod
+    def _layer(loader: Loader, name: str) -> EncoderLayer:
+        attention = f"{name}.self_attn"
         return EncoderLayer(
-            norm=file.vector(f"{name}.input_layernorm.weight"),
-            qkv=linear("self_attn", "q_proj k_proj v_proj"),
-            output=linear("self_attn", "dense"),
-            mlp_norm=file.vector(f"{name}.post_attention_layernorm.weight"),
-            up=linear("mlp", "fc1", bias=True),
-            down=linear("mlp", "fc2", bias=True),
-            device=self._device,
+            norm=loader.norm(f"{name}.input_layernorm"),
+            query=loader.heads(attention, "q_proj"),
+            key=loader.heads(attention, "k_proj"),
+            value=loader.heads(attention, "v_proj"),
+            output=loader.from_heads(f"{attention}.dense"),
+            mlp=Mlp(
+                loader.norm(f"{name}.post_attention_layernorm"),
+                loader.linear(f"{name}.mlp.fc1"),
+                loader.linear(f"{name}.mlp.fc2"),
+            ),
         )
 
-    def forward(self, samples: Floats) -> Floats:
+    def forward(self, samples: Floats) -> Array:
         """States of samples at 16 kHz, about 42 a second."""
         x = transfer.store("samples", self._device, np.ascontiguousarray(samples[None, None]))
         x = ops.conv1d(x, self._kernels[0], stride=64, activation="tanh", label="conv1")
@@ -97,8 +97,11 @@ class Encoder:
         x = ops.conv1d(
             x, self._kernels[2], self._biases[1], stride=2, activation="gelu", label="conv3"
         )
-        states = np.ascontiguousarray(x.to_numpy()[0].T)
-        turns = rotations(0, len(states))
+        states = transfer.store("states", self._device, np.ascontiguousarray(x.to_numpy()[0].T))
+        count = states.shape[0]
+        positions = transfer.store("positions", self._device, np.arange(count, dtype=np.int32))
+        if self._table is None or self._table.positions < count:
+            self._table = rotations(count, self._device)
         for index, layer in enumerate(self._layers):
-            states = layer.forward(states, turns, f"encoder.{index}")
-        return normed(states, self._norm)
+            states = layer.forward(states, positions, self._table, f"encoder.{index}")
+        return self._norm.forward(states, "encoder.norm")

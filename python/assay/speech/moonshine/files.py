@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay._native import OnnxFile, OnnxNode, StoredTensor
 from assay.errors import InputError
@@ -20,16 +20,11 @@ _MERGED: Final = "_merged_0"
 """What optimum appends to names of tensors that both branches of the decoder read."""
 
 
-class QuantizedMatrix:
-    """Weights (stored - zero point) * scale, a row an output; `integers` are those before the scale."""
+class QuantizedMatrix(NamedTuple):
+    """Weights of integers times a scale, a row an output; integers have nine bits."""
 
-    def __init__(self, stored: npt.NDArray[np.uint8], zero_point: int, scale: float) -> None:
-        """Take weights as they are stored, a row an input."""
-        # Integers up to 255 are exact in half precision.
-        self.integers = np.ascontiguousarray((stored.astype(np.int16) - zero_point).T).astype(
-            np.float16
-        )
-        self.scale: Final = scale
+    integers: npt.NDArray[np.int16]
+    scale: float
 
 
 class MoonshineFile:
@@ -82,7 +77,8 @@ class MoonshineFile:
                 _HINT,
             )
         matrix = stored.T if transposed else stored
-        return QuantizedMatrix(matrix, int(zero_point.reshape(-1)[0]), float(scale.reshape(-1)[0]))
+        integers = np.ascontiguousarray(matrix.astype(np.int16).T) - int(zero_point.reshape(-1)[0])
+        return QuantizedMatrix(integers, float(scale.reshape(-1)[0]))
 
     def _values(self, *names: str) -> npt.NDArray[Any]:
         tensor: StoredTensor | None = next(

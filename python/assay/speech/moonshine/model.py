@@ -68,7 +68,7 @@ class Moonshine:
         text = self._decoder.begin(self._encoder.forward(samples), most)
         tokens, total = [_START], 0.0
         for _ in range(most):
-            logits = self._decoder.step(tokens[-1], text)
+            logits = text.write(tokens[-1])
             token = int(logits.argmax())
             total -= float(np.log(np.exp(logits - logits[token]).sum()))
             tokens.append(token)

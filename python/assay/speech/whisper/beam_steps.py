@@ -9,8 +9,8 @@ from assay.errors import InputError
 from assay.lazy_import import np
 from assay.runtime import Array, allocation, dtypes, transfer
 from assay.runtime.graphs import Graph, capture_graph
+from assay.speech.layers import Buffers
 from assay.speech.whisper.decoder import Decoder, Encoded, Step, TextCache
-from assay.speech.whisper.layers import Buffers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,6 +80,14 @@ class BeamSteps:
         self._encoded = encoded
         self._cache = cache
         self._programs: dict[int, _Program] = {}
+
+    def begin(self, prompt: Sequence[int], rows: Sequence[int]) -> tuple[Floats, Integers]:
+        """Forget what was written and write a prompt: logits after rows of it, and its slots."""
+        self._cache.clear()
+        hidden, [table] = self._decoder.forward(
+            [prompt], [np.empty(0, np.int32)], self._encoded, self._cache
+        )
+        return self._decoder.logits(hidden, rows), table
 
     def run(
         self, tokens: Sequence[int], tables: Sequence[Integers]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import Ctranslate2File, StoredTensor
 from assay.errors import InputError
+from assay.lazy_import import np
 from assay.speech.whisper.files import ALIGNMENT_HEADS, Dimensions, WhisperFiles, values
 from assay.speech.whisper.vocabulary import Vocabulary, byte_level_tokens
 
@@ -47,8 +49,8 @@ def open_ctranslate2(folder: Path) -> WhisperFiles:
     tensors = {tensor.name: tensor for tensor in file.tensors()}
     stored: dict[str, Callable[[], Tensor]] = {}
     for name, tensor in tensors.items():
-        for canonical, read in _named(name, tensor):
-            stored[canonical] = read
+        read = partial(_values, tensor, tensors.get(f"{name}_scale"))
+        stored |= dict(_named(name, tensor.shape[0] if tensor.shape else 0, read))
     configuration = _json(folder / "config.json")
     dimensions = _dimensions(folder, tensors)
     given = configuration.get("alignment_heads")
@@ -64,27 +66,38 @@ def open_ctranslate2(folder: Path) -> WhisperFiles:
     )
 
 
-def _named(name: str, tensor: StoredTensor) -> list[tuple[str, Callable[[], Tensor]]]:
+def _values(tensor: StoredTensor, scale: StoredTensor | None) -> Tensor:
+    """A variable; one of integers is divided by its scale, or by that of each row."""
+    stored = values(tensor)
+    if scale is None:
+        return stored
+    factors = np.asarray(values(scale), np.float32).reshape(-1, *[1] * (stored.ndim - 1))
+    return np.asarray(stored / factors, np.float32)
+
+
+def _named(
+    name: str, rows: int, read: Callable[[], Tensor]
+) -> list[tuple[str, Callable[[], Tensor]]]:
     """What a variable is called elsewhere; keys and values of the cross-attention are one here."""
     if name in _FIXED:
-        return [(_FIXED[name], lambda: values(tensor))]
+        return [(_FIXED[name], read)]
     side, _, rest = name.partition("/")
     part, _, kind = rest.rpartition("/")
     if kind not in _FIELDS:
         return []
     if part in ("conv1", "conv2"):
-        return [(f"{side}.{part}.{kind}", lambda: values(tensor))]
+        return [(f"{side}.{part}.{kind}", read)]
     layer, _, inner = part.partition("/")
     prefix = f"{side}.blocks.{layer.removeprefix('layer_')}"
     if inner == "attention/linear_1":
-        half = tensor.shape[0] // 2
+        half = rows // 2
         return [
-            (f"{prefix}.cross_attn.key.{kind}", lambda: values(tensor)[:half]),
-            (f"{prefix}.cross_attn.value.{kind}", lambda: values(tensor)[half:]),
+            (f"{prefix}.cross_attn.key.{kind}", lambda: read()[:half]),
+            (f"{prefix}.cross_attn.value.{kind}", lambda: read()[half:]),
         ]
     if inner not in _PARTS:
         return []
-    return [(f"{prefix}.{_PARTS[inner]}.{_FIELDS[kind]}", lambda: values(tensor))]
+    return [(f"{prefix}.{_PARTS[inner]}.{_FIELDS[kind]}", read)]
 
 
 def _dimensions(folder: Path, tensors: dict[str, StoredTensor]) -> Dimensions:

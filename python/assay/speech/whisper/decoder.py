@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from assay import ops
 from assay.errors import InputError
 from assay.lazy_import import np
-from assay.runtime import Array, Device, allocation, dtypes, transfer
-from assay.speech.whisper.layers import Buffers, Linear, Loader, Mlp, Norm, heads_of, taken, view_as
+from assay.runtime import Array, allocation, dtypes, transfer
+from assay.speech.layers import Buffers, Linear, Mlp, Norm, heads_of, rounded, taken, view_as
+from assay.speech.whisper.layers import Loader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
     Integers = npt.NDArray[np.int32]
+
+
+BLOCK_TOKENS: Final = 16
+"""Tokens of a block of the KV cache: the least that every device's attention takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +38,19 @@ class TextCache:
     """Keys and values of the text so far: a slot a token, so that beams share what they share.
 
     A sequence is a row of slots. Choosing among beams copies rows of numbers, never keys or values.
+    Where a device's attention takes blocks of several tokens only, the slots of a sequence are
+    adjacent, from the first of a block on.
     """
 
-    def __init__(self, device: Device, layers: int, slots: int, heads: int, head_dim: int) -> None:
-        """Allocate `slots` tokens."""
-        shape = (slots, 1, heads, head_dim)
-        self.keys: Final = [
-            allocation.empty(device, shape, dtypes.float32, "keys") for _ in range(layers)
-        ]
-        self.values: Final = [
-            allocation.empty(device, shape, dtypes.float32, "values") for _ in range(layers)
-        ]
+    def __init__(self, decoder: Decoder, slots: int, block_tokens: int = 1) -> None:
+        """Allocate `slots` tokens, in whole blocks."""
+        shape = (-(-slots // block_tokens), block_tokens, decoder.heads, decoder.head_dim)
+        self.keys, self.values = (
+            [allocation.empty(decoder.device, shape, decoder.dtype, name) for _ in decoder.layers]
+            for name in ("keys", "values")
+        )
         self.slots: Final = slots
+        self.block_tokens: Final = block_tokens
         self._taken = 0
 
     def clear(self) -> None:
@@ -191,6 +197,7 @@ class Decoder:
         )
         self.positions: Final = loader.vector("decoder.positional_embedding")
         self.dtype: Final = loader.dtype
+        self._attended_format = loader.attended_format
         self._norm = loader.norm("decoder.ln")
         self._logits = loader.matrix("decoder.token_embedding.weight")
 
@@ -214,9 +221,15 @@ class Decoder:
         )
 
     def cache(self, sequences: int) -> TextCache:
-        """A cache for sequences that share their start and then part."""
-        slots = self.context * (1 + sequences)
-        return TextCache(self.device, len(self.layers), slots, self.heads, self.head_dim)
+        """A cache for sequences that share their start and then part; of one sequence where blocks are larger."""
+        if self.takes_single_tokens:
+            return TextCache(self, self.context * (1 + sequences))
+        return TextCache(self, self.context, BLOCK_TOKENS)
+
+    @property
+    def takes_single_tokens(self) -> bool:
+        """Whether blocks of one token are a cache that the device's attention reads."""
+        return not self.device.capabilities.is_gpu
 
     def encoded(
         self, states: Array, recordings: int = 1, buffers: Buffers | None = None
@@ -226,7 +239,7 @@ class Decoder:
         def projected(index: int, linear: Linear, part: str) -> Array:
             name = f"decoder.{index}.cross.{part}"
             rows = linear.forward(states, name, out=taken(buffers, name, states.shape))
-            return heads_of(rows, self.heads)
+            return heads_of(rounded(rows, self._attended_format, f"{name}.rounded"), self.heads)
 
         layers = list(enumerate(self.layers))
         keys = tuple(projected(index, layer.cross_key, "key") for index, layer in layers)
@@ -267,11 +280,14 @@ class Decoder:
             ]
         )
         ids = np.fromiter((token for row in tokens for token in row), np.int64)
-        x = self._stored(self._embedding[ids].astype(np.float32) + self._positions[positions])
+        embedded = self._embedding[ids].astype(np.float32) + self._positions[positions]
+        x = transfer.store("embedded", self.device, embedded, self.dtype)
         step = Step(
             positions=self._stored(positions),
             slots=self._stored(new),
-            tables=self._stored(padded),
+            tables=self._stored(
+                np.ascontiguousarray(padded[:, :: cache.block_tokens] // cache.block_tokens)
+            ),
             starts=self._stored(np.array([0, *ends], np.int32)),
             lengths=self._stored(np.array(lengths, np.int32)),
             contexts=tuple(zip(counts, lengths, strict=True)),
@@ -326,8 +342,12 @@ class Decoder:
                 hidden, self._stored(np.array(rows, np.int32)), label="decoder.rows"
             )
         normed = self._norm.forward(hidden, "decoder.norm")
-        values: Floats = ops.linear(normed, self._logits, label="decoder.logits").to_numpy()
+        shape = (normed.shape[0], self._logits.shape[0])
+        out = allocation.empty(self.device, shape, dtypes.float32, "logits")
+        values: Floats = ops.linear(
+            normed, self._logits, out=out, label="decoder.logits"
+        ).to_numpy()
         return values
 
-    def _stored(self, values: npt.NDArray[np.float32] | Integers) -> Array:
+    def _stored(self, values: Integers) -> Array:
         return transfer.store("inputs", self.device, values)

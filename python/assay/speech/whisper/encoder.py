@@ -9,7 +9,8 @@ from assay import ops
 from assay.errors import ShapeError
 from assay.lazy_import import np
 from assay.runtime import Array, transfer
-from assay.speech.whisper.layers import Linear, Loader, Mlp, Norm, view_as
+from assay.speech.layers import Linear, Mlp, Norm, rounded, view_as
+from assay.speech.whisper.layers import Loader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +32,7 @@ class EncoderLayer(NamedTuple):
     output: Linear
     mlp: Mlp
     heads: int
+    attended_format: str | None
 
     def forward(self, x: Array, count: int, label: str) -> Array:
         """Rows of the next layer, of `count` recordings one after the other."""
@@ -40,6 +42,10 @@ class EncoderLayer(NamedTuple):
         query, key, value = (
             view_as(linear.forward(normed, f"{label}.attention.{name}"), shape)
             for name, linear in (("query", self.query), ("key", self.key), ("value", self.value))
+        )
+        key, value = (
+            rounded(part, self.attended_format, f"{label}.attention.rounded")
+            for part in (key, value)
         )
         attended = ops.attention(query, key, value, False, label=f"{label}.attention.scores")
         x = self.output.forward(view_as(attended, x.shape), f"{label}.attention.output", residual=x)
@@ -87,6 +93,7 @@ class Encoder:
                 loader.linear(f"{name}.mlp.2"),
             ),
             heads=heads,
+            attended_format=loader.attended_format,
         )
 
     @property

@@ -1,110 +1,26 @@
-"""Layers of a Whisper model in device memory."""
+"""Layers of a Whisper model from its files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from assay import ops
-from assay.errors import ShapeError
+from assay.errors import InputError, ShapeError
 from assay.lazy_import import np
-from assay.runtime import Array, Device, allocation, dtypes, transfer
+from assay.ops.formats import BLOCKS
+from assay.runtime import Array, Device, dtypes, transfer
 from assay.runtime.dtypes import DType
-from assay.runtime.layout import Layout, row_major
+from assay.speech.layers import Linear, Norm
 from assay.speech.whisper.files import WhisperFiles
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_EPSILON = 1e-5
-"""Of PyTorch's LayerNorm, which Whisper was trained with."""
-
-
-class Linear(NamedTuple):
-    """A linear layer."""
-
-    weights: ops.Weights
-    bias: Array | None
-
-    def forward(
-        self,
-        x: Array,
-        label: str,
-        *,
-        activation: str | None = None,
-        residual: Array | None = None,
-        out: Array | None = None,
-    ) -> Array:
-        """activation(x @ weights.T + bias) + residual."""
-        return ops.linear(
-            x,
-            self.weights,
-            bias=self.bias,
-            activation=activation,
-            residual=residual,
-            out=out,
-            label=label,
-        )
-
-
-class Norm(NamedTuple):
-    """A LayerNorm."""
-
-    weight: Array
-    bias: Array
-
-    def forward(self, x: Array, label: str, *, out: Array | None = None) -> Array:
-        """The norm of each row."""
-        return ops.layer_norm(x, self.weight, self.bias, _EPSILON, out=out, label=label)
-
-
-class Buffers:
-    """Memory of results by name. A step that takes all of its results from here can be captured: it allocates none."""
-
-    def __init__(self, device: Device, dtype: DType) -> None:
-        """Memory of a device; results are of this type if nothing else is said."""
-        self._device: Final = device
-        self._dtype: Final = dtype
-        self._arrays: dict[str, Array] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: DType | None = None) -> Array:
-        """The array of this name, allocated when it is first asked for."""
-        if name not in self._arrays:
-            self._arrays[name] = allocation.empty(self._device, shape, dtype or self._dtype, name)
-        return self._arrays[name]
-
-
-def taken(buffers: Buffers | None, name: str, shape: tuple[int, ...]) -> Array | None:
-    """A buffer for a result; None, without buffers, lets the operation allocate."""
-    return None if buffers is None else buffers.take(name, shape)
-
-
-class Mlp(NamedTuple):
-    """Two linear layers with a GELU between, added to their input."""
-
-    norm: Norm
-    up: Linear
-    down: Linear
-
-    def forward(self, x: Array, label: str, buffers: Buffers | None = None) -> Array:
-        """The sum of `x` and the layers' output."""
-        normed = taken(buffers, "norm", x.shape)
-        normed = self.norm.forward(x, f"{label}.mlp.norm", out=normed)
-        inner = taken(buffers, "mlp.up", (x.shape[0], self.up.weights.shape[0]))
-        inner = self.up.forward(normed, f"{label}.mlp.up", activation="gelu", out=inner)
-        out = taken(buffers, "mlp", x.shape)
-        return self.down.forward(inner, f"{label}.mlp.down", residual=x, out=out)
-
-
-def heads_of(x: Array, heads: int) -> Array:
-    """Rows as heads, without a copy."""
-    rows, width = x.shape
-    return view_as(x, (rows, heads, width // heads))
-
-
-def view_as(x: Array, shape: tuple[int, ...]) -> Array:
-    """A contiguous array in another shape, without a copy."""
-    return x.view(Layout(shape, row_major(shape, x.dtype.itemsize), x.offset))
+COMPUTE_TYPES: Final = ("default", "int8")
+"""Weights as they are stored, or quantized to 8 bits when they are loaded."""
+_INT8_FORMAT: Final = "q8_0"
+"""Codes of 8 bits, with a scale for each 32: a scale for each row changes words of tiny.en."""
 
 
 def activation_dtype(device: Device) -> DType:
@@ -113,14 +29,33 @@ def activation_dtype(device: Device) -> DType:
     return dtypes.float16 if takes_half else dtypes.float32
 
 
+def _is_int8(compute_type: str, device: Device) -> bool:
+    if compute_type not in COMPUTE_TYPES:
+        raise InputError(f"compute_type: expected {' or '.join(COMPUTE_TYPES)}, got {compute_type}")
+    if compute_type == "int8" and device.capabilities.is_gpu:
+        raise InputError(
+            f"compute_type: expected default on {device}, got int8",
+            "a GPU computes in half precision; int8 is for the CPU",
+        )
+    return compute_type == "int8"
+
+
 class Loader:
     """Puts tensors of files into device memory."""
 
-    def __init__(self, files: WhisperFiles, device: Device) -> None:
-        """Read from `files` into the memory of `device`."""
+    def __init__(
+        self, files: WhisperFiles, device: Device, compute_type: str = COMPUTE_TYPES[0]
+    ) -> None:
+        """Read from `files` into the memory of `device`, with weights of a compute type."""
         self.files = files
         self.device = device
         self.dtype: Final = activation_dtype(device)
+        self.is_int8: Final = _is_int8(compute_type, device)
+
+    @property
+    def attended_format(self) -> str | None:
+        """The format of keys and values that many tokens read; None leaves them as they are computed."""
+        return "bf16" if self.is_int8 else None
 
     def vector(self, name: str) -> Array:
         """A vector, or a table of rows, in the precision of activations."""
@@ -159,11 +94,14 @@ class Loader:
         return self._packed(values)
 
     def _packed(self, values: npt.NDArray[Any]) -> ops.Weights:
-        """A matrix as stored, or of 16 bits where activations are."""
+        """A matrix as stored, or of 16 bits where activations are, or of 8."""
+        outputs, inputs = values.shape
+        if self.is_int8 and inputs % BLOCKS[_INT8_FORMAT][0] == 0:
+            values = np.ascontiguousarray(values, np.float32)
+            return ops.pack(values, _INT8_FORMAT, (outputs, inputs), self.device)
         if self.dtype is dtypes.float16:
             values = values.astype(np.float16, copy=False)
         format = "f16" if values.dtype == np.float16 else "f32"
-        outputs, inputs = values.shape
         return ops.pack(values, format, (outputs, inputs), self.device)
 
     def convolution(self, name: str) -> Linear:

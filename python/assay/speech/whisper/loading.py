@@ -12,15 +12,20 @@ from assay.speech.whisper.decoder import Decoder
 from assay.speech.whisper.encoder import Encoder
 from assay.speech.whisper.files import WhisperFiles
 from assay.speech.whisper.ggml_files import open_ggml
-from assay.speech.whisper.layers import Loader
+from assay.speech.whisper.layers import COMPUTE_TYPES, Loader
 
 
 class WhisperModel:
     """A model in device memory."""
 
-    def __init__(self, files: WhisperFiles, device: Device | str = "cpu") -> None:
-        """Load a model of these files."""
-        loader = Loader(files, device_named(device))
+    def __init__(
+        self,
+        files: WhisperFiles,
+        device: Device | str = "cpu",
+        compute_type: str = COMPUTE_TYPES[0],
+    ) -> None:
+        """Load a model of these files; `int8` quantizes its weights."""
+        loader = Loader(files, device_named(device), compute_type)
         self.files: Final = files
         self.vocabulary: Final = files.vocabulary
         self.encoder: Final = Encoder(loader)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from assay.lazy_import import np
 from assay.speech.whisper.beam_steps import BeamSteps
 from assay.speech.whisper.decoder import Decoder, Encoded, TextCache
+from assay.speech.whisper.steps import GraphBeams, GraphDecoder
 from assay.speech.whisper.token_rules import NEVER, TokenRules, log_softmax
 from assay.speech.whisper.vocabulary import Vocabulary
 
@@ -66,6 +67,18 @@ class _Beam:
     log_probability: float
 
 
+class Steps(Protocol):
+    """Steps of beams that hear the same 30 seconds; a table says where the text of a beam is."""
+
+    def begin(self, prompt: Sequence[int], rows: Sequence[int]) -> tuple[Floats, Integers]:
+        """Logits after rows of a prompt, and its table."""
+
+    def run(
+        self, tokens: Sequence[int], tables: Sequence[Integers]
+    ) -> tuple[Floats, list[Integers]]:
+        """Write a token of each beam: logits of the next ones, and the tables with it."""
+
+
 class Search:
     """Searches texts for one model."""
 
@@ -75,6 +88,7 @@ class Search:
         self._vocabulary = vocabulary
         self._options: Final = options
         self._caches: dict[int, TextCache] = {}
+        self._graphs: dict[int, GraphDecoder] = {}
         self._random = np.random.default_rng(options.seed)
 
     def run(
@@ -83,20 +97,15 @@ class Search:
         """Continue a prompt, which ends with the task and has the start of the transcript once."""
         options = self._options
         sequences = options.best_of if temperature > 0 else options.beam_size
-        if sequences not in self._caches:
-            self._caches[sequences] = self._decoder.cache(sequences)
-        cache = self._caches[sequences]
-        cache.clear()
+        steps = self._steps(encoded, sequences)
         start = list(prompt).index(self._vocabulary.transcript_start)
-        hidden, tables = self._decoder.forward([prompt], [np.empty(0, np.int32)], encoded, cache)
-        logits = self._decoder.logits(hidden, sorted({start, len(prompt) - 1}))
+        logits, table = steps.begin(prompt, sorted({start, len(prompt) - 1}))
         no_speech = float(np.exp(log_softmax(logits[:1])[0, self._vocabulary.no_speech]))
         first = rules.apply(np.array(logits[-1:]), [()])
         # The task's last token is of the text: half of the context at most is written.
         context = self._decoder.context
         most = min(context // 2, context - len(prompt) + 1)
-        beam = _Beam((), tables[0], 0.0)
-        steps = BeamSteps(self._decoder, encoded, cache)
+        beam = _Beam((), table, 0.0)
         if temperature > 0:
             best = self._sampled(steps, rules, beam, first, most, temperature)
         elif options.beam_size == 1:
@@ -105,8 +114,19 @@ class Search:
             best = self._beams(steps, rules, beam, first, most)
         return SearchResult(best, no_speech)
 
+    def _steps(self, encoded: Encoded, sequences: int) -> Steps:
+        """Steps of so many beams, in memory that is kept."""
+        decoder = self._decoder
+        if decoder.takes_single_tokens:
+            if sequences not in self._caches:
+                self._caches[sequences] = decoder.cache(sequences)
+            return BeamSteps(decoder, encoded, self._caches[sequences])
+        if sequences not in self._graphs:
+            self._graphs[sequences] = GraphDecoder(decoder, sequences)
+        return GraphBeams(self._graphs[sequences], encoded)
+
     def _next(
-        self, beams: Sequence[_Beam], steps: BeamSteps, rules: TokenRules
+        self, beams: Sequence[_Beam], steps: Steps, rules: TokenRules
     ) -> tuple[list[_Beam], Floats]:
         """Write the last token of each beam; log-probabilities of the next ones."""
         logits, tables = steps.run(
@@ -117,7 +137,7 @@ class Search:
         return written, scores
 
     def _greedy(
-        self, steps: BeamSteps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
+        self, steps: Steps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
     ) -> Hypothesis:
         while True:
             token = int(scores[0].argmax())
@@ -131,7 +151,7 @@ class Search:
 
     def _sampled(
         self,
-        steps: BeamSteps,
+        steps: Steps,
         rules: TokenRules,
         beam: _Beam,
         scores: Floats,
@@ -162,7 +182,7 @@ class Search:
         return self._best(ended)
 
     def _beams(
-        self, steps: BeamSteps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
+        self, steps: Steps, rules: TokenRules, beam: _Beam, scores: Floats, most: int
     ) -> Hypothesis:
         """Beam search; where a beam ends, one of the next best goes on in its place."""
         size = self._options.beam_size

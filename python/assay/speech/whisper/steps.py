@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from assay import ops
 from assay.errors import InputError, ShapeError
 from assay.lazy_import import np
 from assay.runtime import Array, allocation, dtypes, transfer
 from assay.runtime.graphs import Graph, capture_graph
-from assay.speech.whisper.decoder import Decoder, Encoded, Step
-from assay.speech.whisper.layers import Buffers
+from assay.speech.layers import Buffers, view_as
+from assay.speech.whisper.decoder import BLOCK_TOKENS, Decoder, Encoded, Step, TextCache
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
     Integers = npt.NDArray[np.int32]
-
-_BLOCK_TOKENS: Final = 16
-"""Tokens of a block of the KV cache: the least that every device's attention takes."""
 
 
 class GraphDecoder:
@@ -35,12 +33,9 @@ class GraphDecoder:
         self.sequences: Final = sequences
         self._decoder = decoder
         self._buffers = Buffers(decoder.device, decoder.dtype)
-        self._columns = -(-decoder.context // _BLOCK_TOKENS)
-        shape = (sequences * self._columns, _BLOCK_TOKENS, decoder.heads, decoder.head_dim)
-        self._keys, self._values = (
-            [allocation.empty(decoder.device, shape, decoder.dtype, name) for _ in decoder.layers]
-            for name in ("keys", "values")
-        )
+        self._columns = -(-decoder.context // BLOCK_TOKENS)
+        slots = sequences * self._columns * BLOCK_TOKENS
+        self._cache = TextCache(decoder, slots, BLOCK_TOKENS)
         # A row each of tokens, positions, slots and lengths: one copy a step.
         self._inputs = allocation.zeros(
             decoder.device, (4, sequences), dtypes.int32, "inputs of a step"
@@ -70,6 +65,33 @@ class GraphDecoder:
         self._encoded = self._decoder.encoded(states, self.sequences, self._buffers)
         self._written = 0
 
+    def begin(self, encoded: Encoded, prompt: Sequence[int], rows: Sequence[int]) -> Floats:
+        """Begin every sequence with a prompt over the states of one recording: logits after rows of the prompt.
+
+        Keys and values of the states are in memory that stays where it is.
+        """
+        before = self._encoded
+        if before is None or before.keys[0].buffer is not encoded.keys[0].buffer:
+            self._graph = None
+        self._encoded = encoded
+        self._cache.clear()
+        hidden, _ = self._decoder.forward([prompt], [np.empty(0, np.int32)], encoded, self._cache)
+        self._written = len(prompt)
+        self.reorder([0] * self.sequences)
+        return self._decoder.logits(hidden, rows)
+
+    def reorder(self, sources: Sequence[int]) -> None:
+        """Give each sequence the text of another."""
+        if list(sources) == list(range(self.sequences)):
+            return
+        device = self._decoder.device
+        rows = transfer.store("sources", device, np.array(sources, np.int32))
+        for cached in (*self._cache.keys, *self._cache.values):
+            by_sequence = view_as(cached, (self.sequences, cached.size // self.sequences))
+            copy = self._buffers.take("reordered", by_sequence.shape)
+            ops.gather_rows(by_sequence, rows, copy, label="whisper.reorder")
+            transfer.copy_into(by_sequence, copy, "whisper.reorder")
+
     def step(self, tokens: Sequence[int] | Integers) -> Array:
         """Write a token of each sequence; the logits of the next ones, (sequences, vocabulary), in device memory.
 
@@ -84,7 +106,7 @@ class GraphDecoder:
             raise ShapeError(f"decoder: expected {self.sequences} tokens, got {len(tokens)}")
         inputs = np.empty((4, self.sequences), np.int32)
         inputs[0], inputs[1], inputs[3] = tokens, at, at + 1
-        inputs[2] = np.arange(self.sequences) * self._columns * _BLOCK_TOKENS + at
+        inputs[2] = np.arange(self.sequences) * self._columns * BLOCK_TOKENS + at
         transfer.write("inputs of a step", self._inputs, inputs)
         if self._graph is None:
             # Once outside of a capture: kernels are compiled and buffers allocated.
@@ -106,5 +128,35 @@ class GraphDecoder:
         if self._encoded is None:
             raise InputError("decoder: expected listen() before the first step, got none")
         return self._decoder.forward_step(
-            self._inputs[0], self._step, self._keys, self._values, self._encoded, self._buffers
+            self._inputs[0],
+            self._step,
+            self._cache.keys,
+            self._cache.values,
+            self._encoded,
+            self._buffers,
         )
+
+
+class GraphBeams:
+    """Beams that hear the same 30 seconds, on a device that runs graphs: each has blocks of its own."""
+
+    def __init__(self, steps: GraphDecoder, encoded: Encoded) -> None:
+        """Beams in the memory of a decoder's sequences, which was allocated before."""
+        self._steps = steps
+        self._encoded = encoded
+
+    def begin(self, prompt: Sequence[int], rows: Sequence[int]) -> tuple[Floats, Integers]:
+        """Forget what was written and write a prompt: logits after rows of it, and where it is."""
+        return self._steps.begin(self._encoded, prompt, rows), np.zeros(1, np.int32)
+
+    def run(
+        self, tokens: Sequence[int], tables: Sequence[Integers]
+    ) -> tuple[Floats, list[Integers]]:
+        """Write a token of each beam: logits of the next ones, and where each beam is."""
+        count = len(tokens)
+        # Beams that ended leave rows that nobody reads.
+        sources = [int(table[0]) for table in tables]
+        self._steps.reorder([*sources, *range(count, self._steps.sequences)])
+        idle = [0] * (self._steps.sequences - count)
+        logits: Floats = self._steps.step([*tokens, *idle]).to_numpy()[:count]
+        return logits, [np.array([row], np.int32) for row in range(count)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
 from assay.lazy_import import np
+from assay.speech.layers import Buffers
 from assay.speech.log_mel import FRAMES_PER_SECOND, RATE, log_mel
 from assay.speech.transcript import Progress, Segment, Transcript
 from assay.speech.whisper import word_times
@@ -82,6 +83,9 @@ class Transcriber:
             vocabulary.language(options.language)
         self._model: Final = model
         self._options: Final = options
+        # A graph reads the states of all 30 seconds in the same memory.
+        is_gpu = model.decoder.device.capabilities.is_gpu
+        self._buffers = Buffers(model.decoder.device, model.decoder.dtype) if is_gpu else None
         self._search = Search(model.decoder, vocabulary, options.search)
         self._rules = TokenRules(
             vocabulary,
@@ -185,7 +189,7 @@ class Transcriber:
         part = features[:, seek : seek + frames]
         if part.shape[1] < frames:
             part = np.pad(part, ((0, 0), (0, frames - part.shape[1])))
-        return self._model.decoder.encoded(self._model.encoder.forward(part))
+        return self._model.decoder.encoded(self._model.encoder.forward(part), 1, self._buffers)
 
     def _prompt(self, context: Sequence[int], language: str) -> list[int]:
         vocabulary = self._model.vocabulary

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
 from assay.lazy_import import np
-from assay.runtime import Array
+from assay.runtime import Array, transfer
 from assay.speech.log_mel import FRAMES_PER_SECOND
 from assay.speech.transcript import Word
 from assay.speech.whisper.decoder import Encoded
@@ -133,7 +133,7 @@ def _attention(
     chosen = []
     for layer, head in heads:
         query = cross[layer].to_numpy()[:, head]
-        key = encoded.keys[layer].to_numpy()[:states, head]
+        key = transfer.values(encoded.keys[layer])[:states, head]
         scores = (query @ key.T) * scale
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         chosen.append(scores / scores.sum(axis=1, keepdims=True))
