@@ -14,6 +14,8 @@ TEXT_ONLY = "urllib.parse"
 """Takes URLs apart and opens none."""
 STORE = "object_store.py"
 """The canonical store, where `ASSAY_STORE` names a bucket, and the S3 sink of telemetry."""
+BUCKET = "store/bucket.py"
+"""The store in a bucket that `assay store --store`, or `ASSAY_STORE`, names."""
 OPENING = {"answered", "connect", "KeptConnection"}
 """What the HTTP client opens connections with."""
 SERVER = "engine/server/http_server.py"
@@ -104,6 +106,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         SECOND: {"socket"},
         UI_SERVER: {"socket"},
         STORE: {"obstore"},
+        BUCKET: {"obstore"},
         S3: {"obstore"},
         CLIENT: {"http", "ssl"},
         FREE_PORT: {"socket"},

@@ -37,10 +37,7 @@ def open_bucket(bucket: str, prefix: str, retries: int = 0, **options: Any) -> A
     try:
         from obstore.store import S3Store
     except ImportError:
-        raise InputError(
-            "S3 needs obstore, which is not installed",
-            "install it with: pip install 'assay[fleet]'",
-        ) from None
+        raise without_obstore() from None
     chosen: dict[str, Any] = {
         "prefix": prefix,
         "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=TIMEOUT_S)},
@@ -51,6 +48,13 @@ def open_bucket(bucket: str, prefix: str, retries: int = 0, **options: Any) -> A
         },
     }
     return S3Store(bucket, **(chosen | options))
+
+
+def without_obstore() -> InputError:
+    """The error where the package is missing."""
+    return InputError(
+        "S3 needs obstore, which is not installed", "install it with: pip install 'assay[store]'"
+    )
 
 
 def put(store: Any, name: str, content: bytes) -> None:

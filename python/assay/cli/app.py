@@ -86,6 +86,15 @@ COMMANDS: Final = {
     "runs list": "runs",
     "runs show": "runs",
     "runs compare": "runs",
+    "store init": "store",
+    "store status": "store",
+    "store push": "store",
+    "store pull": "store",
+    "store list": "store",
+    "store find": "store",
+    "store verify": "store",
+    "store remove": "store",
+    "store gc": "store",
     "rollback": "rollback",
     "ui": "ui",
     "mcp": "mcp",
@@ -107,6 +116,7 @@ GROUPS: Final = {
     "telemetry": "Record and watch what the machine is like.",
     "levers": "List, show and check the levers that a run may try.",
     "runs": "List, show and compare runs of the loop.",
+    "store": "Share runs, traces and results in a folder or a bucket.",
 }
 """The groups of commands, and their help."""
 

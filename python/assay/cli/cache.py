@@ -19,6 +19,7 @@ KINDS: Final = {
     "headlines": "figures of the first page of assay ui, computed again when it is opened",
     "validation": "predictions of published figures for assay ui, made again when it shows them",
     "cubins": "compiled CUDA kernels, compiled again on first use",
+    "stores": "indexes of stores, made again from them",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",
     "calibration": "measured ceilings of machines: assay calibrate measures this one again",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,6 +26,9 @@ from assay.report.price import Price, read_price
 from assay.report.run import write_run
 from assay.runs.abandoned import end_abandoned
 from assay.runs.subject import SubjectOptions, opened
+from assay.store.describing import item_of
+from assay.store.layout import VARIABLE, is_store
+from assay.store.pushing import push
 
 CALIBRATION_S: Final = 8.0
 """Seconds for the ceilings of one model, where the machine was not calibrated before."""
@@ -121,9 +125,12 @@ def _calibrate(
 
 
 def _archived(outcome: Outcome) -> Outcome:
-    """Copy the run to the canonical store, where there is one; the run itself stays as it is."""
+    """Put the run into the canonical store, where there is one; the run itself stays as it is."""
     try:
-        archive(outcome.run)
+        if (place := os.environ.get(VARIABLE)) and is_store(place):
+            push([item_of(outcome.run)], place)
+        else:
+            archive(outcome.run)
     except AssayError as error:
         note = f"the run is not in ASSAY_STORE: {error.message}"
         return replace(outcome, notes=(*outcome.notes, note))

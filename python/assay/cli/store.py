@@ -1,0 +1,301 @@
+"""`assay store`: runs, traces, telemetry, results and calibrations that a team shares."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from assay.cli import options, styles
+from assay.cli.declaring import argument, option
+from assay.cli.output import (
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    cut_notes,
+    facts,
+    report_of,
+    size,
+    table,
+    working,
+)
+from assay.cli.runs import when
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.store.finding import Found
+
+Place = Annotated[
+    str | None,
+    option("--store FOLDER|s3://BUCKET/PREFIX", "The store; that of ASSAY_STORE if not given."),
+]
+ItemName = Annotated[str, argument("ITEM", "An item: KIND/NAME, or a name that only one kind has.")]
+
+
+Limit = Annotated[int, option("--limit N", "Items at most; 0 for all.")]
+
+
+def store_init_command(place: Place = None, as_json: options.Json = False) -> Report:
+    """Make a store in a folder or an S3-compatible bucket.
+
+    One that is there already stays as it is. Keys of a bucket come from AWS_ACCESS_KEY_ID and
+    AWS_SECRET_ACCESS_KEY, its server from AWS_ENDPOINT_URL.
+    """
+    from assay.store.finding import make_store
+
+    made = make_store(place)
+    words = "made" if made.is_new else "was there:"
+    return report_of(made, lambda canvas: [f"{words} store {made.store}"], as_json)
+
+
+def store_status_command(place: Place = None, as_json: options.Json = False) -> Report:
+    """Count what a store holds."""
+    from assay.store.finding import store_status
+
+    status = store_status(place)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield from facts(
+            [
+                ("store", status.store),
+                *((kind, f"{number:,}") for kind, number in status.kinds.items() if number),
+                ("versions", f"{status.versions:,}"),
+                ("objects", f"{status.objects:,}, {size(status.bytes)}"),
+                ("pushes", f"{status.pushes:,} under way or cut short" if status.pushes else ""),
+            ],
+            canvas,
+        )
+
+    return report_of(status, text, as_json)
+
+
+def store_push_command(
+    items: Annotated[
+        list[str] | None,
+        argument(
+            "[ITEM]...",
+            "Runs, traces and recordings by name or folder, files of results and calibrations.",
+        ),
+    ] = None,
+    place: Place = None,
+    every: Annotated[
+        bool, option("--all", "All runs, traces, recordings and calibrations of this machine.")
+    ] = False,
+    tag: Annotated[
+        list[str] | None, option("--tag WORD", "Something to find it by. May be repeated.")
+    ] = None,
+    check: Annotated[
+        bool,
+        option(
+            "--check/--no-check",
+            "Read objects back that the store has already, and replace damaged ones.",
+        ),
+    ] = True,
+    as_json: options.Json = False,
+) -> Report:
+    """Put items into a store.
+
+    What the store has is not sent again, so a push that was cut short goes on. Two may push at
+    once, the same item too. When the command ends with exit code 0, the store has all of it.
+    """
+    from assay.store.describing import find_item, stored_items
+    from assay.store.pushing import push
+
+    if bool(items) == every:
+        raise InputError(
+            f"expected items or --all, got {'both' if every else 'neither'}",
+            "assay store push latest pushes the last run",
+        )
+    chosen = list(stored_items()) if every else [find_item(text) for text in items or ()]
+    with working("pushing") as progress:
+        pushed = push(chosen, place, tags=tag or (), check=check, progress=progress)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        rows: list[tuple[Part, ...]] = [
+            (
+                (sent.item, styles.NAME),
+                size(sent.bytes),
+                size(sent.sent_bytes),
+                ("new" if sent.is_new else "was there")
+                + (
+                    f", {count(sent.mended_objects, 'object')} mended"
+                    if sent.mended_objects
+                    else ""
+                ),
+            )
+            for sent in pushed.items
+        ]
+        yield from table(("item", "size", "sent", ""), rows, canvas, right=(1, 2))
+        if not rows:
+            yield "nothing to push"
+
+    return report_of(pushed, text, as_json)
+
+
+def store_pull_command(
+    item: ItemName,
+    place: Place = None,
+    to: Annotated[
+        Path | None,
+        option("--to PATH", "Where it goes; by default where commands look for its kind."),
+    ] = None,
+    version: Annotated[
+        str | None,
+        option("--manifest DIGITS", "The version of this manifest; by default the last pushed."),
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Get an item from a store.
+
+    Every byte is hashed; an item of which anything is damaged does not appear. A pull that was cut
+    short goes on where it was.
+    """
+    from assay.store.pulling import pull
+
+    with working("pulling") as progress:
+        pulled = pull(item, place, to=to, version=version, progress=progress)
+    words = f"{pulled.item}: {count(pulled.files, 'file')}, {size(pulled.bytes)}"
+    return report_of(pulled, lambda canvas: [words, f"in {pulled.place}"], as_json)
+
+
+def store_verify_command(
+    item: Annotated[
+        str | None, argument("[ITEM]", "One item: KIND/NAME. The whole store if not given.")
+    ] = None,
+    place: Place = None,
+    discard: Annotated[
+        bool, option("--discard", "Remove what is damaged, so that the next push mends it.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Read everything again, and name what is damaged or missing; exit code 1 if anything is."""
+    from assay.store.verifying import verify_store
+
+    with working("verifying") as progress:
+        verified = verify_store(place, item, discard=discard, progress=progress)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        if verified.is_verified:
+            read = f"{count(verified.objects, 'object')}, {size(verified.bytes)}"
+            yield (("verified", styles.GOOD), f"  {count(verified.items, 'item')}, {read}")
+            return
+        rows = [
+            (
+                (damage.what, styles.BAD),
+                damage.digest[:16],
+                damage.reason + (", removed" if damage.is_removed else ""),
+                ", ".join(damage.items) or "nothing refers to it",
+            )
+            for damage in verified.damages
+        ]
+        yield from table(("not whole", "sha256", "", "needed by"), rows, canvas)
+
+    return report_of(verified, text, as_json)
+
+
+def store_gc_command(
+    place: Place = None,
+    grace: Annotated[
+        str, option("--grace TIME", "Keep garbage that is younger: 0s, 90m, 24h.")
+    ] = "24h",
+    dry_run: Annotated[bool, option("--dry-run", "Only say what would be removed.")] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Remove objects that no item refers to: of removed items, and of pushes that were cut short.
+
+    Others may push meanwhile; what a push is about to refer to stays.
+    """
+    from assay.load.workloads.spec import parse_duration
+    from assay.store.collecting import collect
+
+    grace_s = 0.0 if grace in ("0", "0s") else parse_duration("--grace", grace)
+    with working("looking for garbage") as progress:
+        collected = collect(place, grace_s=grace_s, dry_run=dry_run, progress=progress)
+    verb = "would remove" if dry_run else "removed"
+    words = (
+        f"{verb} {count(collected.objects, 'object')}, {count(collected.manifests, 'manifest')}, "
+        f"{count(collected.leftovers, 'leftover')}: {size(collected.bytes)}"
+    )
+    return report_of(collected, lambda canvas: [words], as_json)
+
+
+def store_list_command(
+    place: Place = None, limit: Limit = 50, as_json: options.Json = False
+) -> Report:
+    """List the items of a store, the latest first."""
+    return _found([], place, limit, as_json, offline=False)
+
+
+def store_find_command(
+    terms: Annotated[
+        list[str],
+        argument(
+            "TERM...",
+            "kind=run, model=llama, engine=vllm, accelerator=h200, workload=chat, tag=WORD, name=TEXT, "
+            "since=2026-11-01 or 7d, until=TIME, sha256=DIGITS of a file, or a word that any has.",
+        ),
+    ],
+    place: Place = None,
+    limit: Limit = 50,
+    offline: Annotated[
+        bool, option("--offline", "Ask the local index as it is, without looking for new items.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Find items by what they are about; all terms must hold.
+
+    model=llama matches what contains it, model==NAME what is it, whatever the case.
+    """
+    return _found(terms, place, limit, as_json, offline)
+
+
+def _found(terms: list[str], place: str | None, limit: int, as_json: bool, offline: bool) -> Report:
+    from assay.store.finding import find
+
+    with working("reading the index") as progress:
+        found_items = find(terms, place, limit=limit, refresh=not offline, progress=progress)
+    shown = f"{len(found_items.items):,} of {found_items.total:,} items; --limit 0 lists all"
+    cut = shown if len(found_items.items) < found_items.total else None
+    return report_of(
+        found_items,
+        lambda canvas: _items(found_items, cut, canvas),
+        as_json,
+        text_notes=cut_notes(cut),
+    )
+
+
+def _items(answer: "Found", cut: str | None, canvas: Canvas) -> Iterator[Line]:
+    rows: list[tuple[Part, ...]] = [
+        (
+            (item["item"], styles.NAME if not item["damage"] else styles.BAD),
+            when(item["created_at"]),
+            size(item["bytes"] or 0),
+            ", ".join(
+                str(text)
+                for text in (
+                    *(item[name] for name in ("model", "engine", "accelerator", "workload")),
+                    *item["tags"],
+                    "redacted" if item["redacted"] else None,
+                    "damaged" if item["damage"] else None,
+                )
+                if text
+            ),
+        )
+        for item in answer.items
+    ]
+    yield from table(("item", "made", "size", "about"), rows, canvas, right=(2,))
+    if not rows:
+        yield "nothing matches" if answer.terms else "the store is empty"
+    if cut:
+        yield ((cut, styles.FAINT),)
+
+
+def store_remove_command(
+    item: ItemName, place: Place = None, as_json: options.Json = False
+) -> Report:
+    """Remove an item, all of its versions; gc removes its objects later."""
+    from assay.store.finding import remove_item
+
+    removed = remove_item(item, place)
+    words = f"removed {removed.item}: {count(len(removed.versions), 'version')}"
+    return report_of(removed, lambda canvas: [words], as_json)

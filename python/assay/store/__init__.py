@@ -1,0 +1,1 @@
+"""A store of runs, traces, telemetry, results and calibrations that a team shares."""

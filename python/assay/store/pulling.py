@@ -1,0 +1,198 @@
+"""`assay store pull`: an item back on this machine, whole and as it was pushed, or not at all.
+
+Every object is hashed as it arrives, and every file again when it is complete. Files are written
+aside, to a hidden folder that is named for the manifest: a pull that was cut short goes on there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from assay import paths
+from assay.answers import Answer, Progress, silent
+from assay.errors import InputError
+from assay.improve.journal import run_folder
+from assay.improve.journal.faults import fault_point
+from assay.improve.journal.journal import sync_folder
+from assay.observe import store as traces
+from assay.observe.telemetry.sinks import parquet as telemetry
+from assay.store.backend import RESUMES, StoreError
+from assay.store.layout import Store, digest_of, object_key, open_store
+from assay.store.manifest import Manifest, StoredFile, read_manifest
+from assay.store.refs import versions
+
+_AGAIN: Final = "assay store verify says more; pushing the item again mends it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pulled(Answer):
+    """Where an item is now."""
+
+    store: str
+    item: str
+    manifest: str
+    place: str
+    files: int
+    bytes: int
+    fetched_bytes: int
+    """Less than `bytes` where files were there already."""
+
+
+def pull(
+    item: str,
+    place: str | None = None,
+    *,
+    to: Path | None = None,
+    version: str | None = None,
+    progress: Progress = silent,
+) -> Pulled:
+    """Fetch an item; `to` is where it goes, by default where commands look for its kind."""
+    store = open_store(place)
+    known = versions(store, item)
+    chosen = [ref for ref in known if ref.manifest.startswith(version or "")]
+    if not chosen:
+        raise InputError(
+            f'{item}: no version "{version}"',
+            f"one of: {', '.join(r.manifest[:12] for r in known)}",
+        )
+    digest = chosen[0].manifest
+    manifest = read_manifest(store, digest)
+    target = _target(manifest) if to is None else to.expanduser()
+    fetched = _fetch(store, manifest, digest, target, progress)
+    notes = []
+    if version is None and len(known) > 1:
+        notes.append(f"{len(known)} versions of {item} are stored; this is the one pushed last")
+    return Pulled(
+        store=store.name,
+        item=manifest.item,
+        manifest=digest,
+        place=str(target),
+        files=len(manifest.files),
+        bytes=manifest.total_bytes,
+        fetched_bytes=fetched,
+        notes=notes,
+    )
+
+
+def _target(manifest: Manifest) -> Path:
+    """Where commands look for what was pushed."""
+    if manifest.kind == "run":
+        return run_folder.runs_folder() / manifest.name
+    if manifest.kind == "trace":
+        return traces.folder() / manifest.name
+    if manifest.kind == "telemetry":
+        return telemetry.folder() / manifest.name
+    if manifest.kind == "calibration":
+        return paths.cache("calibration") / manifest.name
+    return Path(manifest.name)
+
+
+def _fetch(store: Store, manifest: Manifest, digest: str, target: Path, progress: Progress) -> int:
+    if target.exists() or target.is_symlink():
+        if _is_same(manifest, target):
+            return 0
+        raise InputError(
+            f"{target} exists and is not {manifest.item} as it was pushed",
+            "name another place with --to, or move it away",
+        )
+    staging = target.with_name(f".{target.name}.{digest[:12]}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging.mkdir(exist_ok=True)
+        with _alone(staging):
+            fetched = 0
+            for file in manifest.files:
+                fetched += _fetch_file(store, manifest, file, staging / file.path)
+                progress(f"{manifest.item}: {file.path}")
+                fault_point("store.pulled")
+            _drop_others(manifest, staging)
+            _name(staging, target, manifest)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"{target} cannot be written: {reason}", RESUMES) from None
+    return fetched
+
+
+@contextmanager
+def _alone(staging: Path) -> Iterator[None]:
+    """A block that one process at a time is in."""
+    handle = os.open(staging, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{staging} is being written by another pull", "wait for that one to end"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _fetch_file(store: Store, manifest: Manifest, file: StoredFile, path: Path) -> int:
+    """Write a file; the bytes that were fetched, none where it is there from an earlier pull."""
+    if path.is_file() and not path.is_symlink() and _digest(path) == file.sha256:
+        return 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = hashlib.sha256()
+    with paths.replacing(path) as out:
+        for own in file.objects:
+            content = store.backend.read(object_key(own))
+            if content is None or digest_of(content) != own:
+                what = "missing" if content is None else "damaged"
+                raise StoreError(
+                    f"store {store.name}: object {own[:16]} of {manifest.item} ({file.path}) is {what}",
+                    _AGAIN,
+                )
+            whole.update(content)
+            out.write(content)
+        if whole.hexdigest() != file.sha256:
+            raise StoreError(
+                f"store {store.name}: {file.path} of {manifest.item} is not what was pushed", _AGAIN
+            )
+        out.flush()
+        os.fsync(out.fileno())
+    return file.size
+
+
+def _drop_others(manifest: Manifest, staging: Path) -> None:
+    """Remove what a killed pull left of files that it was writing."""
+    wanted = {file.path for file in manifest.files}
+    for path in staging.rglob("*"):
+        if path.is_symlink() or (
+            path.is_file() and path.relative_to(staging).as_posix() not in wanted
+        ):
+            path.unlink()
+
+
+def _name(staging: Path, target: Path, manifest: Manifest) -> None:
+    """Give what is complete its name; another pull that was faster is not replaced."""
+    if manifest.is_file:
+        os.link(staging / manifest.files[0].path, target)
+        shutil.rmtree(staging)
+    else:
+        staging.rename(target)
+    sync_folder(target.parent)
+
+
+def _is_same(manifest: Manifest, target: Path) -> bool:
+    """Whether a place has every file of an item as it was pushed."""
+    if manifest.is_file:
+        return target.is_file() and _digest(target) == manifest.files[0].sha256
+    return target.is_dir() and all(
+        (target / file.path).is_file() and _digest(target / file.path) == file.sha256
+        for file in manifest.files
+    )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

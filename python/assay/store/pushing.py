@@ -1,0 +1,198 @@
+"""`assay store push`: sends what the store does not have, then says what it is.
+
+Objects come first, then the manifest, then the ref: whatever cuts a push short, nothing refers to
+what is not there, and the next push finds what has arrived. An object that is in the store already
+is read back before it is relied on, and replaced if it is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from assay.answers import Answer, Progress, silent
+from assay.errors import InputError
+from assay.improve.journal.faults import fault_point
+from assay.store.backend import StoreError
+from assay.store.describing import Item
+from assay.store.layout import (
+    OBJECT_BYTES,
+    Store,
+    digest_of,
+    manifest_key,
+    object_key,
+    open_store,
+    ref_key,
+)
+from assay.store.leases import SWEEP_S, leased
+from assay.store.manifest import Manifest, StoredFile, is_tag
+
+_READABLE: Final = "push it again when nothing writes to it any more"
+
+
+class Sent(NamedTuple):
+    """What became of an item."""
+
+    item: str
+    manifest: str
+    files: int
+    bytes: int
+    sent_objects: int
+    sent_bytes: int
+    mended_objects: int
+    """Objects that were damaged in the store and are whole again."""
+    is_new: bool
+    """Whether the store did not have this version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pushed(Answer):
+    """Items that are in the store now."""
+
+    store: str
+    items: Sequence[Sent]
+
+
+def push(
+    items: Sequence[Item],
+    place: str | None = None,
+    *,
+    tags: Sequence[str] = (),
+    check: bool = True,
+    progress: Progress = silent,
+) -> Pushed:
+    """Push items; without `check`, objects that the store has count as whole if their size is right."""
+    for tag in tags:
+        if not is_tag(tag):
+            raise InputError(
+                f'tag: expected letters, digits and . _ : = / -, got "{tag}"',
+                "such as nightly or team=search",
+            )
+    store = open_store(place)
+    sent = [push_item(store, item, tags=tags, check=check, progress=progress) for item in items]
+    return Pushed(store=store.name, items=sent)
+
+
+def push_item(
+    store: Store,
+    item: Item,
+    *,
+    tags: Sequence[str] = (),
+    check: bool = True,
+    progress: Progress = silent,
+    wait_s: float = SWEEP_S,
+) -> Sent:
+    """Push one item; when this returns, the store has all of it."""
+    manifest = manifest_of(item, tags, progress)
+    content = manifest.content()
+    digest = digest_of(content)
+    sent_objects = sent_bytes = mended = done = 0
+    with leased(store, manifest, progress, wait_s) as renew:
+        seen: set[str] = set()
+        for path, file in zip(item.files.values(), manifest.files, strict=True):
+            for number, own in enumerate(file.objects):
+                renew()
+                if own in seen:
+                    continue
+                seen.add(own)
+                size = min(OBJECT_BYTES, file.size - number * OBJECT_BYTES)
+                outcome = _send(store, path, number, own, size, check)
+                sent_objects += outcome != "there"
+                mended += outcome == "mended"
+                sent_bytes += size if outcome != "there" else 0
+                done += size
+                progress(f"{manifest.item}: {done:,} of {manifest.total_bytes:,} bytes")
+                fault_point("store.object")
+        if not store.backend.create(manifest_key(digest), content) and (
+            store.backend.read(manifest_key(digest)) != content
+        ):
+            store.backend.replace(manifest_key(digest), content)
+        fault_point("store.manifest")
+        is_new = store.backend.create(ref_key(manifest.kind, manifest.name, digest), b"")
+        fault_point("store.ref")
+    return Sent(
+        manifest.item,
+        digest,
+        len(manifest.files),
+        manifest.total_bytes,
+        sent_objects,
+        sent_bytes,
+        mended,
+        is_new,
+    )
+
+
+def manifest_of(item: Item, tags: Sequence[str], progress: Progress = silent) -> Manifest:
+    """Hash the files of an item."""
+    files = []
+    for name, path in item.files.items():
+        progress(f"{item.kind}/{item.name}: hashing {name}")
+        files.append(_hashed(name, path))
+    return Manifest(
+        kind=item.kind,
+        name=item.name,
+        created_at=item.created_at,
+        files=tuple(files),
+        taxonomy=item.taxonomy,
+        tags=tuple(sorted(set(tags))),
+        is_file=item.is_file,
+        redaction=item.redaction,
+    )
+
+
+def _hashed(name: str, path: Path) -> StoredFile:
+    whole, objects, size = hashlib.sha256(), [], 0
+    for part in _parts(path):
+        whole.update(part)
+        objects.append(digest_of(part))
+        size += len(part)
+    return StoredFile(name, size, whole.hexdigest(), tuple(objects))
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while part := file.read(OBJECT_BYTES):
+                yield part
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _send(store: Store, path: Path, number: int, digest: str, size: int, check: bool) -> str:
+    """Make the store have an object: `there` already, `sent`, or `mended`."""
+    key = object_key(digest)
+    entry = store.backend.entry(key)
+    if entry is not None and entry.size == size:
+        if not check:
+            return "there"
+        content = store.backend.read(key)
+        if content is not None and digest_of(content) == digest:
+            return "there"
+    part = _part(path, number, digest)
+    if entry is not None:
+        store.backend.replace(key, part)
+        return "mended"
+    if store.backend.create(key, part):
+        return "sent"
+    # Another writer was faster; what it wrote is looked at like anything that was there.
+    content = store.backend.read(key)
+    if content is None or digest_of(content) != digest:
+        store.backend.replace(key, part)
+        return "mended"
+    return "there"
+
+
+def _part(path: Path, number: int, digest: str) -> bytes:
+    """A part of a file, which must still be what was hashed."""
+    try:
+        with path.open("rb") as file:
+            file.seek(number * OBJECT_BYTES)
+            part = file.read(OBJECT_BYTES)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if digest_of(part) != digest:
+        raise StoreError(f"{path} changed while it was pushed", _READABLE)
+    return part

@@ -1,0 +1,56 @@
+"""The items of a store by name: each ref is a key, so a listing has all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from assay.errors import InputError, unknown_name
+from assay.store.layout import DIGEST, REFS, Store
+from assay.store.manifest import KINDS, is_name
+
+
+class Ref(NamedTuple):
+    """A version of an item."""
+
+    kind: str
+    name: str
+    manifest: str
+    pushed_at: float
+    """By the clock of the store."""
+
+    @property
+    def item(self) -> str:
+        """The name under its kind."""
+        return f"{self.kind}/{self.name}"
+
+
+def refs(store: Store, prefix: str = "") -> Iterator[Ref]:
+    """Every ref below a prefix such as `run/` or `run/NAME/`; keys that are none are left out."""
+    for entry in store.backend.entries(f"{REFS}{prefix}"):
+        kind, _, rest = entry.key.removeprefix(REFS).partition("/")
+        name, _, digest = rest.partition("/")
+        if kind in KINDS and is_name(name) and DIGEST.fullmatch(digest):
+            yield Ref(kind, name, digest, entry.modified)
+
+
+def versions(store: Store, item: str) -> list[Ref]:
+    """The versions of an item, the latest first: KIND/NAME, or a NAME that one kind has."""
+    kind, _, name = item.rpartition("/")
+    if kind and kind not in KINDS:
+        raise unknown_name("kind of item", kind, KINDS)
+    if not is_name(name):
+        raise InputError(f'item: expected KIND/NAME, got "{item}"', f"kinds: {', '.join(KINDS)}")
+    matches = [
+        ref for each in ([kind] if kind else KINDS) for ref in refs(store, f"{each}/{name}/")
+    ]
+    kinds = sorted({ref.kind for ref in matches})
+    if len(kinds) > 1:
+        raise InputError(
+            f'item "{name}" is not unique in {store.name}',
+            f"one of: {', '.join(f'{kind}/{name}' for kind in kinds)}",
+        )
+    if not matches:
+        known = {ref.item if kind else ref.name for ref in refs(store)}
+        raise unknown_name(f"item of {store.name}:", item, known, "assay store list names them")
+    return sorted(matches, key=lambda ref: (-ref.pushed_at, ref.manifest))

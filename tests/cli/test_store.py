@@ -1,0 +1,106 @@
+"""assay store: what is pushed, found and pulled by its commands, and what their JSON has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any) -> Path:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store"))
+    assert cli("store", "init").out == f"made store {tmp_path / 'store'}\n"
+    return tmp_path / "store"
+
+
+def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Path) -> None:
+    result, calibration = RESULTS / "gemm-h200.json", RESULTS / "calibration-h200.json"
+    pushed = cli("store", "push", str(result), str(calibration), "--tag", "nightly", "--json").data
+    assert [row["item"] for row in pushed["items"]] == [
+        "result/gemm-h200.json",
+        "calibration/calibration-h200.json",
+    ]
+    assert list(pushed["items"][0]) == (
+        [
+            "item",
+            "manifest",
+            "files",
+            "bytes",
+            "sent_objects",
+            "sent_bytes",
+            "mended_objects",
+            "is_new",
+        ]
+    )
+    rows = cli("store", "find", "accelerator=h200", "--json").data
+    assert list(rows) == ["store", "terms", "total", "items"]
+    assert rows["total"] == 2
+    assert cli("store", "find", "workload==gemm", "--json").data["items"][0]["tags"] == ["nightly"]
+    assert cli("store", "find", "tag=other").out == "nothing matches\n"
+    assert cli("store", "find", "since=2099-01-01", "--offline", "--json").data["total"] == 0
+    assert "result/gemm-h200.json" in cli("store", "list").out
+    pulled = cli("store", "pull", "result/gemm-h200.json", "--to", str(tmp_path / "a.json"))
+    assert pulled.code == 0
+    assert (tmp_path / "a.json").read_bytes() == result.read_bytes()
+    cli("store", "pull", "calibration-h200.json")
+    assert json.loads((tmp_path / "scratch/cache/calibration/calibration-h200.json").read_text())
+    status = cli("store", "status", "--json").data
+    assert (status["kinds"]["result"], status["objects"], status["pushes"]) == (1, 2, 0)
+    assert cli("store", "verify").out.startswith("verified  2 items, 2 objects")
+    assert cli("store", "remove", "calibration-h200.json").code == 0
+    collected = cli("store", "gc", "--grace", "0s", "--json").data
+    assert (collected["objects"], collected["manifests"], collected["dry_run"]) == (1, 1, False)
+
+
+def test_damage_is_named_with_exit_code_1(store: Path, cli: Any) -> None:
+    cli("store", "push", str(RESULTS / "gemm-h200.json"))
+    (path,) = (path for path in (store / "objects").rglob("*") if path.is_file())
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    verified = cli("store", "verify")
+    assert verified.code == 1
+    assert f"object     {path.name[:16]}  damaged  result/gemm-h200.json" in verified.out
+    assert cli("store", "verify", "--json").data["damages"][0]["digest"] == path.name
+    pulled = cli("store", "pull", "gemm-h200.json")
+    assert (pulled.code, pulled.out) == (2, "")
+    assert "is damaged\nhint: " in pulled.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("push",), "expected items or --all, got neither"),
+        (("push", "x", "--all"), "expected items or --all, got both"),
+        (("push", "pyproject.toml"), "expected JSON"),
+        (("push", "/nowhere/x"), "got nothing there"),
+        (("push", str(RESULTS / "gemm-h200.json"), "--tag", "two words"), "tag: expected"),
+        (("pull", "run/nothing"), "unknown item"),
+        (("pull", "walk/nothing"), "unknown kind of item"),
+        (("pull", "run/../x"), "unknown kind of item"),
+        (("find", "kind=walk"), "unknown kind"),
+        (("find", "since=yesterday"), "since: expected a date"),
+        (("find", "sha256=xyz"), "sha256: expected 4 to 64 hexadecimal digits"),
+        (("gc", "--grace", "soon"), "--grace: expected a duration"),
+        (("list", "--limit", "-1"), "--limit: expected"),
+        (("status", "--store", "gs://bucket"), "expected a folder or s3://BUCKET/PREFIX"),
+        (("status", "--store", "s3://key:secret@bucket"), "without keys"),
+        (("status", "--store", "/nowhere"), "is not a store"),
+    ],
+)
+def test_bad_input_is_one_line(store: Path, cli: Any, words: tuple[str, ...], message: str) -> None:
+    outcome = cli("store", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err.splitlines()[0]
+    assert "secret" not in outcome.err
+
+
+def test_without_a_store_the_variable_is_named(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_STORE", raising=False)
+    outcome = cli("store", "list")
+    assert outcome.code == 2
+    assert "ASSAY_STORE" in outcome.err

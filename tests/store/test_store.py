@@ -1,0 +1,309 @@
+"""Pushing, pulling, verifying and collecting, the same in a folder and in a bucket."""
+
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+from s3_server import S3Server
+from store_items import Making
+
+from assay.errors import InputError
+from assay.store import leases, pushing
+from assay.store.backend import StoreError
+from assay.store.collecting import collect
+from assay.store.finding import find, remove_item, store_status
+from assay.store.layout import OBJECTS, init_store, manifest_key, object_key, open_store
+from assay.store.leases import leased
+from assay.store.manifest import parse
+from assay.store.places import open_backend
+from assay.store.pulling import pull
+from assay.store.pushing import manifest_of, push, push_item
+from assay.store.verifying import verify_store
+
+FILES = {"journal.jsonl": b"{}\n", "trace/events.shard": b"\0" * 5000, "empty": b""}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_what_was_pushed_comes_back(place: str, make_item: Making, tmp_path: Path) -> None:
+    (sent,) = push([make_item("first", FILES)], place, tags=["nightly"]).items
+    assert (sent.is_new, sent.files, sent.sent_objects) == (True, 3, 2)
+    pulled = pull("run/first", place, to=tmp_path / "back")
+    assert contents(tmp_path / "back") == FILES
+    assert pulled.fetched_bytes == 5003
+    assert verify_store(place).is_verified
+
+
+def test_objects_are_named_by_sha256_of_their_bytes(place: str, make_item: Making) -> None:
+    push([make_item("first", FILES)], place)
+    digest = hashlib.sha256(b"\0" * 5000).hexdigest()
+    backend = open_backend(place)
+    assert backend.read(f"objects/{digest[:2]}/{digest}") == b"\0" * 5000
+    for entry in backend.entries("manifests/"):
+        content = backend.read(entry.key)
+        assert content is not None
+        assert hashlib.sha256(content).hexdigest() == entry.key.rpartition("/")[2]
+
+
+def test_a_second_push_sends_nothing(place: str, make_item: Making) -> None:
+    item = make_item("first", FILES)
+    first, again = (push([item], place).items[0] for _ in range(2))
+    assert (again.sent_bytes, again.is_new, again.manifest) == (0, False, first.manifest)
+    assert store_status(place).versions == 1
+
+
+def test_a_large_file_is_cut_into_objects(
+    place: str, make_item: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("pushing", "manifest"):
+        monkeypatch.setattr(f"assay.store.{module}.OBJECT_BYTES", 1000)
+    content = bytes(range(256)) * 10
+    (sent,) = push([make_item("large", {"file": content})], place).items
+    assert sent.sent_objects == 3
+    pull("large", place, to=tmp_path / "back")
+    assert contents(tmp_path / "back") == {"file": content}
+
+
+def test_a_pull_goes_on_where_it_was_cut(place: str, make_item: Making, tmp_path: Path) -> None:
+    (sent,) = push([make_item("first", FILES)], place).items
+    backend = open_backend(place)
+    key = object_key(hashlib.sha256(b"\0" * 5000).hexdigest())
+    whole = backend.read(key)
+    assert whole is not None
+    backend.remove(key)
+    with pytest.raises(StoreError, match="is missing"):
+        pull("first", place, to=tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    backend.create(key, whole)
+    assert pull("first", place, to=tmp_path / "back").fetched_bytes == 5000
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    assert pull("first", place, to=tmp_path / "back").fetched_bytes == 0
+    assert sent.manifest == pull("first", place, to=tmp_path / "back").manifest
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+def test_damaged_bytes_are_named_and_never_believed(
+    place: str, make_item: Making, tmp_path: Path, damage: str
+) -> None:
+    item = make_item("first", FILES)
+    push([item], place)
+    digest = hashlib.sha256(b"\0" * 5000).hexdigest()
+    bad = {"flip": b"\0" * 4999 + b"\1", "cut": b"\0" * 2500, "empty": b""}[damage]
+    open_backend(place).replace(object_key(digest), bad)
+    with pytest.raises(StoreError, match=f"object {digest[:16]} of run/first .* is damaged"):
+        pull("first", place, to=tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    verified = verify_store(place)
+    assert [(one.digest, one.items) for one in verified.damages] == [(digest, ["run/first"])]
+    assert verified.problem is not None
+    assert verified.problem.exit_code == 1
+    # A push reads back what is there, so the item is whole when it ends.
+    assert push([item], place).items[0].mended_objects == 1
+    assert verify_store(place).is_verified
+
+
+def test_a_damaged_manifest_is_refused_and_mended(
+    place: str, make_item: Making, tmp_path: Path
+) -> None:
+    item = make_item("first", FILES)
+    (sent,) = push([item], place).items
+    backend = open_backend(place)
+    content = backend.read(manifest_key(sent.manifest))
+    assert content is not None
+    backend.replace(manifest_key(sent.manifest), content.replace(b"journal", b"jourmal"))
+    with pytest.raises(StoreError, match=r"manifest .* is damaged"):
+        pull("first", place, to=tmp_path / "back")
+    with pytest.raises(StoreError, match="nothing is removed"):
+        collect(place, grace_s=0)
+    found = find([], place)
+    assert found.items[0]["damage"] is not None
+    push([item], place)
+    assert verify_store(place).is_verified
+    assert find([], place).items[0]["damage"] is None
+
+
+def test_discard_removes_what_is_damaged(place: str, make_item: Making) -> None:
+    push([make_item("first", FILES)], place)
+    key = object_key(hashlib.sha256(b"{}\n").hexdigest())
+    open_backend(place).replace(key, b"[]\n")
+    assert verify_store(place, discard=True).damages[0].is_removed
+    assert open_backend(place).entry(key) is None
+
+
+def test_two_versions_of_a_name_are_both_kept(
+    place: str, make_item: Making, tmp_path: Path
+) -> None:
+    push([make_item("first", FILES)], place)
+    (sent,) = push([make_item("first", {**FILES, "empty": b"no longer"})], place).items
+    assert store_status(place).versions == 2
+    older = next(
+        row["manifest"] for row in find([], place).items if row["manifest"] != sent.manifest
+    )
+    pull("first", place, to=tmp_path / "old", version=older[:12])
+    assert contents(tmp_path / "old") == FILES
+    with pytest.raises(InputError, match='no version "ffffffff'):
+        pull("first", place, version="ffffffffffff")
+
+
+def test_garbage_is_removed_after_the_grace_period(place: str, make_item: Making) -> None:
+    push([make_item("first", FILES), make_item("second", {"own": b"own"})], place)
+    remove_item("run/first", place)
+    assert collect(place).objects == 0
+    assert collect(place, grace_s=0, dry_run=True).objects == 2
+    assert collect(place, grace_s=0).objects == 2
+    assert verify_store(place).is_verified
+    assert store_status(place).objects == 1
+
+
+def test_gc_spares_what_a_push_is_about_to_refer_to(place: str, make_item: Making) -> None:
+    item = make_item("first", FILES)
+    push([item], place)
+    remove_item("run/first", place)
+    store = open_store(place)
+    with leased(store, manifest_of(item, ()), lambda text: None, 0.0):
+        collected = collect(place, grace_s=0)
+        assert (collected.objects, collected.kept_for_pushes) == (0, 3)
+        push_item(store, item)
+    assert verify_store(place).is_verified
+    assert store_status(place).kinds["run"] == 1
+
+
+def test_a_push_waits_for_a_sweep_and_ignores_a_dead_one(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, item = open_store(place), make_item("first", FILES)
+    sweep = leases.Sweep(store)
+    with pytest.raises(StoreError, match="is being swept"):
+        push_item(store, item, wait_s=0.0)
+    assert store_status(place).pushes == 0
+    monkeypatch.setattr(leases, "_LOOK_S", 0.01)
+    timer = threading.Timer(0.1, sweep.end)
+    timer.start()
+    push_item(store, item)
+    timer.join()
+    leases.Sweep(store)
+    monkeypatch.setattr(leases, "SWEEP_S", -1.0)
+    assert not push_item(store, item, wait_s=0.0).is_new
+
+
+def test_the_lease_of_a_dead_push_expires(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_remove_quietly", lambda store, key: None)
+    push([make_item("first", FILES)], place)
+    remove_item("run/first", place)
+    assert collect(place, grace_s=0).kept_for_pushes == 3
+    monkeypatch.setattr(leases, "LEASE_S", -1.0)
+    assert collect(place, grace_s=0).objects == 2
+    assert store_status(place).pushes == 0
+
+
+def test_a_file_that_changes_meanwhile_is_not_pushed(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = make_item("first", FILES)
+
+    def changing(store: object, *parts: object) -> str:
+        item.files["trace/events.shard"].write_bytes(b"later")
+        return original(store, *parts)  # type: ignore[arg-type]
+
+    original = pushing._send
+    monkeypatch.setattr(pushing, "_send", changing)
+    with pytest.raises(StoreError, match="changed while it was pushed"):
+        push([item], place)
+    assert store_status(place).kinds["run"] == 0
+    assert verify_store(place).is_verified
+
+
+def test_an_existing_place_is_not_overwritten(
+    place: str, make_item: Making, tmp_path: Path
+) -> None:
+    push([make_item("first", FILES)], place)
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(InputError, match="exists and is not"):
+        pull("first", place, to=tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_place_without_a_marker_is_not_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not a store") as error:
+        open_store(str(tmp_path))
+    assert "assay store init" in (error.value.hint or "")
+
+
+def test_two_who_make_a_store_have_the_same_one(tmp_path: Path, scratch: Path) -> None:
+    made = [init_store(str(tmp_path / "store")) for _ in range(2)]
+    assert [is_new for _, is_new in made] == [True, False]
+    assert made[0][0].id == made[1][0].id
+
+
+@pytest.mark.parametrize("path", ["../up", "/etc/passwd", "a/../../b", "a\\b", "a\0b", "", "./a"])
+def test_a_manifest_cannot_lead_out_of_its_folder(make_item: Making, path: str) -> None:
+    content = manifest_of(make_item("first", {"fine": b"x"}), ()).content()
+    damaged = content.replace(b'"fine"', repr(path).replace("'", '"').encode(), 1)
+    with pytest.raises(StoreError, match="expected a manifest"):
+        parse(damaged.replace(b"\\x00", b"\\u0000"), "manifest")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b"[" * 5000, b"\xff"])
+def test_other_bytes_are_no_manifest(content: bytes) -> None:
+    with pytest.raises(StoreError, match="expected a manifest"):
+        parse(content, "manifest")
+
+
+def test_a_wrong_key_is_one_line_without_the_key(
+    s3: S3Server, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_store("s3://bucket/team")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "wrong-key-id")
+    with pytest.raises(StoreError, match="cannot be read: access denied") as error:
+        open_store("s3://bucket/team")
+    assert "AWS_ACCESS_KEY_ID" in (error.value.hint or "")
+    assert "very-secret" not in error.value.message
+    assert "wrong-key-id" not in error.value.message
+
+
+def test_a_bucket_that_is_not_there_is_named(s3: S3Server, scratch: Path) -> None:
+    with pytest.raises(StoreError, match="no such bucket"):
+        open_store("s3://elsewhere/team")
+
+
+def test_a_bucket_without_conditions_is_written_all_the_same(
+    s3: S3Server, scratch: Path, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    init_store("s3://bucket/team")
+    push([make_item("first", FILES)], "s3://bucket/team")
+    assert verify_store("s3://bucket/team").is_verified
+
+
+def test_a_cut_connection_is_one_line_and_the_push_goes_on(
+    s3: S3Server, scratch: Path, make_item: Making
+) -> None:
+    init_store("s3://bucket/team")
+    item = make_item("first", FILES)
+    at = s3.requests + 6
+    s3.fault = lambda number, method: "before" if number >= at else None
+    with pytest.raises(StoreError) as error:
+        push([item], "s3://bucket/team")
+    assert "\n" not in error.value.message
+    assert "goes on" in (error.value.hint or "")
+    s3.fault = lambda number, method: None
+    (sent,) = push([item], "s3://bucket/team").items
+    assert sent.is_new
+    assert verify_store("s3://bucket/team").is_verified
+
+
+def test_objects_of_other_names_are_listed_page_by_page(s3: S3Server, scratch: Path) -> None:
+    init_store("s3://bucket/team")
+    for number in range(1200):
+        digest = hashlib.sha256(str(number).encode()).hexdigest()
+        s3.objects[f"team/{object_key(digest)}"] = (str(number).encode(), 0.0)
+    assert len(list(open_backend("s3://bucket/team").entries(OBJECTS))) == 1200
