@@ -45,37 +45,66 @@ class ChunkNetwork:
         self._third = np.ascontiguousarray(third[1:].reshape(-1, third.shape[2]))
         self._fourth = np.ascontiguousarray(fourth[1])
         both = [weights[f"model.decoder.rnn.weight_{kind}"] for kind in ("ih", "hh")]
-        self._gates = np.ascontiguousarray(np.concatenate(both, 1).T)
-        self._gate_bias = (
-            weights["model.decoder.rnn.bias_ih"] + weights["model.decoder.rnn.bias_hh"]
-        )
+        gates = np.concatenate(both, 1)
+        gate_bias = weights["model.decoder.rnn.bias_ih"] + weights["model.decoder.rnn.bias_hh"]
+        # tanh(x) is 2 sigmoid(2 x) - 1: one exponential for all gates. The sign is that of its argument.
+        factors = np.full((4 * STATE, 1), -1, np.float32)
+        factors[2 * STATE : 3 * STATE] = -2
+        self._gates = np.ascontiguousarray((gates * factors).T)
+        self._gate_bias = gate_bias * factors[:, 0]
         self._final = np.ascontiguousarray(weights["model.decoder.decoder.2.weight"][0, :, 0])
         self._final_bias = float(weights["model.decoder.decoder.2.bias"][0])
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Memory of results, and rows of it that overlap: to make them anew would take as long as the products."""
+        self._chunk = np.zeros(_WINDOW + (_FRAMES - 1) * _HOP, np.float32)
+        self._frames = _rows(self._chunk, _FRAMES, _HOP, _WINDOW)
+        self._parts = np.empty((_FRAMES, 2 * _BINS), np.float32)
+        self._real, self._imaginary = self._parts[:, :_BINS], self._parts[:, _BINS:]
+        magnitudes = np.zeros((_FRAMES + 2, _BINS), np.float32)
+        self._magnitudes = magnitudes[1:-1]
+        self._magnitude_rows = _rows(magnitudes, _FRAMES, _BINS, 3 * _BINS)
+        width = len(self._bias1)
+        inner = np.zeros((_FRAMES + 2, width), np.float32)
+        self._inner = inner[1:-1]
+        self._inner_rows = _rows(inner, 2, 2 * width, 3 * width)
+        self._outer = np.empty((2, len(self._bias2)), np.float32)
+        self._flat = self._outer.reshape(-1)
+        self._last = np.empty(len(self._bias3), np.float32)
+        self._state = np.zeros(2 * STATE, np.float32)
+        self._features, self._hidden = self._state[:STATE], self._state[STATE:]
+        self._opened = np.empty(4 * STATE, np.float32)
 
     def step(self, chunk: Floats, hidden: Floats, cell: Floats) -> tuple[Floats, Floats]:
         """The next state, from a chunk with its context before and its reflection behind it."""
-        frames = _rows(chunk, _FRAMES, _HOP, _WINDOW)
-        parts = frames @ self._basis
-        padded = np.zeros((_FRAMES + 2, _BINS), np.float32)
-        np.hypot(parts[:, :_BINS], parts[:, _BINS:], out=padded[1:-1])
-        x = np.maximum(_rows(padded, _FRAMES, _BINS, 3 * _BINS) @ self._first + self._bias1, 0)
-        padded = np.zeros((_FRAMES + 2, x.shape[1]), np.float32)
-        padded[1:-1] = x
-        width = x.shape[1]
-        x = np.maximum(_rows(padded, 2, 2 * width, 3 * width) @ self._second + self._bias2, 0)
-        x = np.maximum(x.reshape(-1) @ self._third + self._bias3, 0)
-        x = np.maximum(x @ self._fourth + self._bias4, 0)
-        gates = np.concatenate([x, hidden]) @ self._gates + self._gate_bias
-        taken, forgotten, shown = (
-            _sigmoid(gates[start : start + STATE]) for start in (0, STATE, 3 * STATE)
-        )
-        cell = forgotten * cell + taken * np.tanh(gates[2 * STATE : 3 * STATE])
-        return shown * np.tanh(cell), cell
+        self._chunk[:] = chunk
+        np.matmul(self._frames, self._basis, self._parts)
+        np.multiply(self._parts, self._parts, self._parts)
+        np.add(self._real, self._imaginary, self._magnitudes)
+        np.sqrt(self._magnitudes, self._magnitudes)
+        _layer(self._magnitude_rows, self._first, self._bias1, self._inner)
+        _layer(self._inner_rows, self._second, self._bias2, self._outer)
+        _layer(self._flat, self._third, self._bias3, self._last)
+        _layer(self._last, self._fourth, self._bias4, self._features)
+        self._hidden[:] = hidden
+        gates = self._opened
+        np.matmul(self._state, self._gates, gates)
+        gates += self._gate_bias
+        _open(gates)
+        taken, forgotten = gates[:STATE], gates[STATE : 2 * STATE]
+        new = gates[2 * STATE : 3 * STATE]
+        new *= 2
+        new -= 1
+        new *= taken
+        cell = forgotten * cell
+        cell += new
+        return gates[3 * STATE :] * np.tanh(cell), cell
 
     def probabilities(self, hidden: Floats) -> Any:
         """The probability of speech, of one state or of rows of them."""
         logits = np.maximum(hidden, 0) @ self._final + self._final_bias
-        return _sigmoid(logits)
+        return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
 
 
 def _rows(values: Floats, count: int, step: int, width: int) -> Floats:
@@ -84,5 +113,15 @@ def _rows(values: Floats, count: int, step: int, width: int) -> Floats:
     return np.lib.stride_tricks.as_strided(values, (count, width), strides, writeable=False)
 
 
-def _sigmoid(x: Any) -> Any:
-    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
+def _layer(rows: Floats, weights: Floats, bias: Floats, out: Floats) -> None:
+    """A linear layer and a ReLU."""
+    np.matmul(rows, weights, out)
+    np.add(out, bias, out)
+    np.maximum(out, 0, out=out)
+
+
+def _open(negated: Floats) -> None:
+    """The sigmoid of numbers whose sign was changed, in their place."""
+    np.exp(negated, negated)
+    np.add(negated, 1, negated)
+    np.reciprocal(negated, negated)
