@@ -31,7 +31,7 @@ INJECTED_LIBRARY = ROOT / "python" / "assay" / "libassay_inject.so"
 INSTALLER = "uv>=0.9"
 SETS = {
     "run": ("loop", "telemetry", "ui"),
-    "dev": ("loop", "telemetry", "ui", "export", "fleet", "serve", "mcp", "symbolic", "dev"),
+    "dev": ("loop", "telemetry", "ui", "export", "store", "serve", "mcp", "symbolic", "dev"),
 }
 """Extras of each set of packages; a later set holds the earlier ones."""
 

@@ -63,6 +63,10 @@ POWER = "validate/fitting/measure_power.py"
 """Runs nvidia-smi to lock clocks while the power of kernels is measured for a fit."""
 AGENTS = "improve/fleet/node.py"
 """Starts the agents of a fleet, by the command that the user names."""
+PROCESSES = "cluster/local.py"
+"""Shares points out among processes, where the user says how many."""
+ON_NODES = "cluster/remote_process.py"
+"""Starts those agents on nodes of a cluster, and looks up which node a replica is at."""
 ATTACH = "observe/attach/program.py"
 """Runs the program of `assay trace attach`."""
 
@@ -110,6 +114,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         S3: {"obstore"},
         CLIENT: {"http", "ssl"},
         FREE_PORT: {"socket"},
+        ON_NODES: {"socket"},
     }
     assert {name for name in users if sends(package / name)} == SENDERS
     assert "create_connection" in (package / LOAD).read_text()
@@ -143,6 +148,8 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         PAGES,
         POWER,
         AGENTS,
+        PROCESSES,
+        ON_NODES,
     }
 
 

@@ -550,6 +550,31 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        ("sweep", "thermal.dc.pue", "--over", "cluster.nodes=1,2 node", "--summary", *PRESET),
+        {
+            "axes": Each(TEXT),
+            "targets": Each(TEXT),
+            "units": Keyed(TEXT),
+            "points": COUNT,
+            "undefined": COUNT,
+            "satisfying": COUNT,
+            "summary": Keyed(
+                {
+                    "defined": COUNT,
+                    "mean": NUMBER,
+                    "least": {"value": NUMBER, "at": Keyed(NUMBER)},
+                    "most": {"value": NUMBER, "at": Keyed(NUMBER)},
+                    "least_satisfying": (dict, type(None)),
+                    "most_satisfying": (dict, type(None)),
+                    "sha256": TEXT,
+                }
+            ),
+            "violations": Keyed({"condition": TEXT, "points": COUNT}),
+            "unknown": Each(VERDICT, some=False),
+            "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
         ("predict", "--model", "llama-3.1-8b", "--gpu", "h200"),
         {
             "model": TEXT,

@@ -95,6 +95,11 @@ COMMANDS: Final = {
     "store verify": "store",
     "store remove": "store",
     "store gc": "store",
+    "jobs list": "jobs",
+    "jobs status": "jobs",
+    "jobs logs": "jobs",
+    "jobs cancel": "jobs",
+    "jobs attach": "jobs",
     "rollback": "rollback",
     "ui": "ui",
     "mcp": "mcp",
@@ -117,6 +122,7 @@ GROUPS: Final = {
     "levers": "List, show and check the levers that a run may try.",
     "runs": "List, show and compare runs of the loop.",
     "store": "Share runs, traces and results in a folder or a bucket.",
+    "jobs": "Follow and cancel jobs of a Ray cluster (--on).",
 }
 """The groups of commands, and their help."""
 
@@ -326,6 +332,7 @@ def program(commands: Sequence[str]) -> Any:
     """The program with these commands only; each has the options of every command."""
     from typer.main import get_command
 
+    from assay.cli import on_cluster
     from assay.cli.configuration import read_environment
     from assay.cli.global_options import add_options
     from assay.cli.text_values import keep_text
@@ -339,6 +346,8 @@ def program(commands: Sequence[str]) -> Any:
             keep_text(root.commands[group])
     for name, command in by_name(root).items():
         add_options(command)
+        if name in on_cluster.COMMANDS:
+            on_cluster.add_on(command)
         read_environment(name, command)
         keep_text(command)
     return root

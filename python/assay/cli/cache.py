@@ -20,6 +20,7 @@ KINDS: Final = {
     "validation": "predictions of published figures for assay ui, made again when it shows them",
     "cubins": "compiled CUDA kernels, compiled again on first use",
     "stores": "indexes of stores, made again from them",
+    "parts": "parts of sweeps and searches that are done, run again when asked again",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",
     "calibration": "measured ceilings of machines: assay calibrate measures this one again",
@@ -27,10 +28,11 @@ KINDS: Final = {
     "traces": "stored traces, which cannot be made again",
     "telemetry": "recorded samples of machines, which cannot be made again",
     "runs": "records of runs and experiments, which cannot be made again",
+    "jobs": "commands that were submitted to clusters, with their files",
 }
 """Every kind of data in the scratch folder, and what its removal costs."""
 
-NAMED: Final = ("models", "traces", "telemetry", "runs")
+NAMED: Final = ("models", "traces", "telemetry", "runs", "jobs")
 """Kinds that are removed only when they are named."""
 
 ACTIONS: Final = ("list", "clear")
@@ -41,7 +43,7 @@ def cache_command(
     kinds: Annotated[
         list[str] | None,
         argument(
-            "[KIND]...", "clear: kinds to remove; all but models, traces, telemetry and runs."
+            "[KIND]...", "clear: kinds to remove; all but models, traces, telemetry, runs and jobs."
         ),
     ] = None,
     dry_run: Annotated[bool, option("--dry-run", "clear: only say what would be removed.")] = False,
@@ -49,7 +51,7 @@ def cache_command(
 ) -> Report:
     """List cached data with its size, or remove it.
 
-    What was computed can be computed again. Downloaded models, traces, telemetry and runs are
+    What was computed can be computed again. Downloaded models, traces, telemetry, runs and jobs are
     removed only by name: `assay cache clear models`.
     """
     if action not in ACTIONS:

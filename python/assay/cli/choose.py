@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 from assay.cli import options, styles
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working, wrapped
-from assay.cli.sweep_table import entry_lines, sweep_lines
+from assay.cli.sweep_table import entry_lines, summary_lines, sweep_lines
 from assay.cli.verdicts import missing_report, unjudged_notes, verdict_table, violation_lines
+from assay.errors import InputError
 from assay.scenario.questions.minimizing import EntryOptimum, MinimizeEntriesAnswer, minimize
 from assay.scenario.questions.missing import MissingAnswer
 from assay.scenario.questions.solving import solve
-from assay.scenario.questions.sweeping import SweepEntriesAnswer, sweep
+from assay.scenario.questions.sweeping import SweepEntriesAnswer, summarize_sweep, sweep
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum
@@ -120,6 +121,7 @@ def minimize_command(
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
+    workers: options.Workers = None,
     as_json: options.Json = False,
 ) -> Report:
     """Minimize a variable over free variables.
@@ -136,6 +138,7 @@ def minimize_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
+            workers=workers,
             progress=progress,
             **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
@@ -235,9 +238,42 @@ def sweep_command(
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
+    summary: Annotated[
+        bool,
+        option(
+            "--summary",
+            "Reduce the points instead of listing them, of which there may then be any number: "
+            "the least and the most, the mean, what is violated how often, and a digest of all values.",
+        ),
+    ] = False,
+    workers: options.Workers = None,
     as_json: options.Json = False,
 ) -> Report:
     """Compute variables at every combination of values."""
+    given = options.given(preset, assign, variant, includes, model_config, offer=offer)
+    if summary:
+        with working("sweeping") as progress:
+            reduced = summarize_sweep(
+                targets,
+                over,
+                switch=not no_switch,
+                fail_on_violated=fail_on_violated,
+                allow_conflicts=allow_conflicts,
+                workers=workers,
+                progress=progress,
+                **given,
+            )
+        if isinstance(reduced, MissingAnswer):
+            return missing_report(reduced, as_json)
+        details = [*unjudged_notes(reduced.summary.unknown)]
+        return report_of(
+            reduced, lambda canvas: summary_lines(reduced.summary, canvas), as_json, details=details
+        )
+    if workers is not None:
+        raise InputError(
+            "--workers: expected it with --summary, got it without",
+            "a table of all points is made in one process",
+        )
     with working("sweeping"):
         answer = sweep(
             targets,
@@ -245,7 +281,7 @@ def sweep_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
-            **options.given(preset, assign, variant, includes, model_config, offer=offer),
+            **given,
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

@@ -1,5 +1,6 @@
 """Options that every command has, declared once and added to each."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -45,15 +46,15 @@ def add_options(command: Any) -> None:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             parameter.make_metavar = partial(_metavar, parameter)
             parameter.get_usage_pieces = partial(_usage_pieces, parameter)
-    command.params += _parameters()
+    command.params += parameters_of(_options)
 
 
-def _parameters() -> list[Any]:
-    """The two options, as Typer makes them for a program of one command."""
+def parameters_of(signature: Callable[..., None]) -> list[Any]:
+    """The options of a signature, as Typer makes them for a program of one command."""
     from typer.main import get_command
 
     application = typer.Typer(add_completion=False)
-    application.command(add_help_option=False)(_options)
+    application.command(add_help_option=False)(signature)
     return list(get_command(application).params)
 
 

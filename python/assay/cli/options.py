@@ -74,6 +74,14 @@ FailOnViolated = Annotated[
     bool,
     option("--fail-on-violated-constraints", "End with exit code 1 if a constraint is violated."),
 ]
+Workers = Annotated[
+    int | None,
+    option(
+        "--workers N",
+        "Processes that share the points, of which there may then be any number. Parts that are "
+        "done are kept: an interrupted command goes on where it was.",
+    ),
+]
 AllowConflicts = Annotated[
     bool,
     option(

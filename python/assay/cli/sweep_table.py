@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.cli import styles
 from assay.cli.output import Canvas, Line, Part, count, table, wrapped
@@ -12,6 +12,9 @@ from assay.model.language.figures import figure_column
 from assay.model.language.quantity import format_number
 from assay.model.language.variables import Variable
 from assay.scenario.questions.sweeping import CatalogSweep
+
+if TYPE_CHECKING:
+    from assay.model.optimizing.sweep_summary import SweepSummary
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -55,6 +58,40 @@ def entry_lines(swept: CatalogSweep, rows: Rows, canvas: Canvas) -> Iterator[Lin
     return sweep_lines(
         rows, swept.axes, swept.targets, swept.conditions, canvas, groups=swept.groups
     )
+
+
+def summary_lines(summary: "SweepSummary", canvas: Canvas) -> Iterator[Line]:
+    """What the points come to: each target's ends and mean, and the constraints violated."""
+    points = count(summary.points, "point")
+    yield f"{points}, {summary.satisfying:,} of them satisfy every constraint that is judged"
+    if summary.undefined:
+        yield f"{count(summary.undefined, 'point')} without a value"
+    for variable in summary.targets:
+        of = summary.of[variable.name]
+        yield ""
+        yield ((variable.name, styles.NAME), f": {variable.meaning}")
+        rows: list[tuple[Part, ...]] = []
+        for name, end in of.ends.items():
+            label = name.replace("_", ", ")
+            if name.endswith("_satisfying") and end == of.ends[name.removesuffix("_satisfying")]:
+                # The end of all points is that of those that satisfy every constraint.
+                continue
+            if end is not None:
+                where = ", ".join(f"{n} = {format_number(v)}" for n, v in end[1].items())
+                rows.append((label, (_shown(variable, end[0]), styles.VALUE), where))
+            elif of.defined:
+                rows.append((label, ("-", styles.VALUE), "no point"))
+        if of.mean is not None:
+            rows.append(("mean", (_shown(variable, of.mean), styles.VALUE), ""))
+        yield from table(("", "value", "at"), rows, canvas)
+        yield ((f"sha256 of all values: {of.digest}", styles.FAINT),)
+    for name, times in summary.violations.items():
+        where = f"violated at {times:,} of {points}"
+        yield from wrapped(f"{where}: {name}: {summary.conditions[name]}", canvas, style=styles.BAD)
+
+
+def _shown(variable: Variable, value: float) -> str:
+    return variable.figure(variable.display.to_coherent(value)).text
 
 
 def _column(variable: Variable, rows: Rows, is_axis: bool) -> tuple[str, list[str]]:

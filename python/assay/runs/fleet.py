@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from assay.answers import Answer, data_of, plain_data
+from assay.cluster import current
 from assay.engine.loading.user_knobs import read_knobs
 from assay.errors import AssayError, InputError
 from assay.improve.fleet.capacity import replicas_out
@@ -183,7 +184,8 @@ def _run(session: _Session) -> FleetOutcome:
             for name, node in fleet.nodes.items():
                 runs[name] = node.run
                 data = {**fleet.descriptions[name], "url": name}
-                session.journal.append("replica", **{**data, "python": session.options.node_python})
+                data["python"] = session.options.node_python
+                session.journal.append("replica", **data, by_actors=fleet.plan.by_actors)
             try:
                 promotion = _promoted(session, fleet)
             finally:
@@ -220,6 +222,7 @@ def _plan(session: _Session) -> FleetPlan:
         deadline_s=GRACE * options.budget_s,
         adapter=options.adapter,
         node_python=options.node_python,
+        by_actors=options.node_python is None and current.is_job(),
         seed=options.seed,
     )
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
+from assay.cluster import current
 from assay.errors import AssayError, InputError
-from assay.improve.fleet.node import Node, python_words
+from assay.improve.fleet.node import Node, start_agent
 from assay.improve.journal import active, journal as journals, run_folder
 from assay.improve.journal.journaled_engine import RollbackError
 from assay.improve.journal.recovery import recover
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
-from assay.openai_api.address import ServerAddress
 from assay.runs.abandoned import end_abandoned
 
 ROLLBACK_S: Final = 1800.0
@@ -76,11 +76,17 @@ def _roll_back_fleet(
 ) -> Rollback:
     """Undo a promotion on every node, one after another, by the nodes' own journals."""
     problems, actions = [], []
+    by_actors = bool(replicas[0].get("by_actors"))
+    if by_actors and not current.is_job():
+        raise InputError(
+            f"{folder.id}: was promoted by a Ray cluster: expected --on http://HEAD:8265",
+            f"assay rollback {folder.id} --on http://HEAD:8265",
+        )
     for number, replica in enumerate(replicas):
         name = str(replica["url"])
         progress(f"going back: {name}")
-        host = ServerAddress(name, "replica").host
-        node = Node(name, python_words(replica["python"], host, number), folder.path / AGENT_LOG)
+        log = folder.path / AGENT_LOG
+        node = Node(name, start_agent(name, number, replica["python"], by_actors, log), log)
         try:
             done = node.ask("rollback", ROLLBACK_S, run=replica["run"])
             actions.append(str(done["action"]))

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from assay.errors import AssayError
 from assay.improve.fleet.agent import MODULE
@@ -20,31 +20,43 @@ from assay.improve.fleet.protocol import (
     ReplicaRefusedError,
     Sample,
 )
+from assay.openai_api.address import ServerAddress
 
+AGENT: Final = ("-P", "-m", MODULE)
+"""What a Python is told, to be an agent."""
 BEAT_S: Final = 20.0
 """How long an agent may take to say that it lives."""
 LOST_CODE: Final = 4
 
 
-class Node:
-    """The agent of one replica."""
+class AgentProcess(Protocol):
+    """The process of an agent, here, over a remote shell or held by an actor on its node."""
+
+    input: int
+    """Where it reads."""
+    output: int
+    """Where it writes."""
+
+    def close(self) -> None:
+        """End the conversation."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it ended in time."""
+
+    def leave(self) -> None:
+        """Wait for it no longer."""
+
+
+class ChildProcess:
+    """An agent as a child of this process, or of the remote shell that is one."""
 
     def __init__(self, name: str, words: list[str], log: Path) -> None:
-        """Start the agent with a Python command, here or on the node."""
-        self.name = name
-        self.run = ""
-        """The folder of its run, on the node."""
-        self.start_timeout_s = 0.0
-        self._log = log
-        self._lock = threading.Lock()
-        self._number = 0
-        self.is_lost = False
-        self._is_closed = False
+        """Start it with a Python command."""
         environment = {**os.environ, "PYTHONPATH": _package_places()}
         try:
             with log.open("ab") as errors:
                 self._process = subprocess.Popen(
-                    [*words, "-P", "-m", MODULE],
+                    [*words, *AGENT],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -59,8 +71,45 @@ class Node:
             ) from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._input = self._process.stdin.fileno()
-        self._reader = LineReader(self._process.stdout.fileno())
+        self.input = self._process.stdin.fileno()
+        self.output = self._process.stdout.fileno()
+
+    def close(self) -> None:
+        """End the conversation."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it ended in time."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Wait for it no longer."""
+        if self._process.poll() is None:
+            self._process.returncode = 0
+
+
+class Node:
+    """The agent of one replica."""
+
+    def __init__(self, name: str, process: AgentProcess, log: Path) -> None:
+        """Talk to an agent that was started."""
+        self.name = name
+        self.run = ""
+        """The folder of its run, on the node."""
+        self.start_timeout_s = 0.0
+        self._log = log
+        self._lock = threading.Lock()
+        self._number = 0
+        self.is_lost = False
+        self._is_closed = False
+        self._process = process
+        self._reader = LineReader(process.output)
 
     def ask(self, do: str, timeout_s: float, **data: Any) -> dict[str, Any]:
         """The agent's answer; raises what it was refused with, or that the node is lost."""
@@ -93,29 +142,22 @@ class Node:
     def end(self) -> None:
         """Close the conversation: an agent that was not told to close goes back by itself."""
         self.is_lost = True
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._process.close()
 
     def wait(self, timeout_s: float) -> bool:
         """Whether the agent ended in time."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return self._process.wait(timeout_s)
 
     def leave(self) -> None:
         """Wait for an agent no longer."""
-        if self._process.poll() is None:
-            self._process.returncode = 0
+        self._process.leave()
 
     def _ask(self, do: str, timeout_s: float, data: Mapping[str, Any]) -> dict[str, Any]:
         if self.is_lost:
             raise self._lost("was lost before")
         self._number += 1
         try:
-            send(self._input, {"id": self._number, "do": do, **data})
+            send(self._process.input, {"id": self._number, "do": do, **data})
             answer = self._reader.read(timeout_s)
         except (OSError, EOFError) as error:
             self.end()
@@ -143,6 +185,18 @@ class Node:
         return ReplicaLostError(
             f"{self.name}: {why}", f"it goes back by its own journal{undo}; its log is {self._log}"
         )
+
+
+def start_agent(
+    url: str, number: int, python: str | None, by_actors: bool, log: Path
+) -> AgentProcess:
+    """Start the agent of a replica: here, by a command, or by an actor on the replica's node."""
+    host = ServerAddress(url, "--replicas").host
+    if not by_actors:
+        return ChildProcess(url, python_words(python, host, number), log)
+    from assay.cluster.remote_process import RemoteProcess, node_at
+
+    return RemoteProcess(node_at(host, number), AGENT, log)
 
 
 def python_words(template: str | None, host: str, number: int) -> list[str]:

@@ -16,7 +16,7 @@ from assay.answers import Progress, silent
 from assay.errors import AssayError
 from assay.improve.experiments.settings_check import mismatches
 from assay.improve.fleet.agent import LEASE_S
-from assay.improve.fleet.node import Node, python_words
+from assay.improve.fleet.node import Node, start_agent
 from assay.improve.fleet.protocol import (
     ReplicaFailedError,
     ReplicaLostError,
@@ -52,6 +52,8 @@ class FleetPlan:
     deadline_s: float
     adapter: str | None = None
     node_python: str | None = None
+    by_actors: bool = False
+    """Agents are held by actors of the Ray cluster that this process is a job of."""
     lease_s: float = LEASE_S
     seed: int = 0
 
@@ -201,8 +203,9 @@ def opened(plan: FleetPlan, logs: Path, say: Progress = silent) -> Iterator[Agen
     thread = threading.Thread(target=beat, name="assay-fleet-beat", daemon=True)
     try:
         for number, url in enumerate(plan.urls):
-            words = python_words(plan.node_python, ServerAddress(url, "--replicas").host, number)
-            fleet.nodes[url] = Node(url, words, logs / f"agent-{number}.log")
+            log = logs / f"agent-{number}.log"
+            process = start_agent(url, number, plan.node_python, plan.by_actors, log)
+            fleet.nodes[url] = Node(url, process, log)
         thread.start()
         _open(fleet)
         yield fleet
@@ -241,7 +244,7 @@ def _open(fleet: AgentFleet) -> None:
         answer = node.ask(
             "open",
             ANSWER_S,
-            url=url if plan.node_python is None else local,
+            url=local if plan.node_python is not None or plan.by_actors else url,
             restart=restart,
             adapter=plan.adapter,
             workload=plan.workload,

@@ -23,6 +23,8 @@ REPLICAS_NAME: Final = "replicas"
 """The folder of runs of agents on nodes of a fleet: found by their ids, not listed, never the latest."""
 ACTIVE_NAME: Final = "active"
 """The folder of markers of runs under way; absent where there are none."""
+GIVEN_ID: Final = "ASSAY_RUN_ID"
+"""The variable that names the next run of this process."""
 _ID: Final = re.compile(r"\d{8}-\d{6}-[a-z0-9-]{1,60}", re.ASCII)
 _NOT_IN_ID: Final = re.compile(r"[^a-z0-9]+", re.ASCII)
 
@@ -119,6 +121,13 @@ def create(subject: str = "run", root: Path | None = None) -> RunFolder:
     >>> run.id[15:31], run.path.is_dir()
     ('-chat-2-threads-', True)
     """
+    if root is None and (given := os.environ.pop(GIVEN_ID, "")):
+        # A job of a cluster: it was submitted under the id of its run.
+        path = runs_folder() / given
+        if _ID.fullmatch(given) and not path.exists():
+            path.mkdir(parents=True)
+            journals.sync_folder(path.parent)
+            return RunFolder(path)
     root = runs_folder() if root is None else root
     words = _NOT_IN_ID.sub("-", subject.lower()).strip("-")[:40].strip("-") or "run"
     root.mkdir(parents=True, exist_ok=True)

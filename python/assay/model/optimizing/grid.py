@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ Progress = Callable[[int, int], None]
 
 RESOLVED_LIMIT = 20_000
 """Points at most where each is resolved separately, which takes about a millisecond."""
+
+PART_POINTS = 1 << 19
+"""Points of a part of a grid, about: some seconds of a large cone, many parts of a large grid."""
 
 _CHUNK_CELLS = 1 << 22
 _LARGEST_CHUNK = 1 << 17
@@ -71,22 +74,74 @@ class EnumerationResult:
     unconstrained: tuple[float, int] | None = None
     least_violating: tuple[int, float, int] | None = None
 
+    def join(self, later: EnumerationResult, keep: int) -> None:
+        """Add the combinations that follow: what enumerating both at once would have found."""
+        self.points += later.points
+        self.undefined += later.undefined
+        self.excluded = self.excluded + later.excluded
+        self.relaxed = np.minimum(self.relaxed, later.relaxed)
+        self.best = sorted(self.best + later.best)[:keep]
+        # Of equal values the earlier point counts.
+        ends = [end for end in (self.unconstrained, later.unconstrained) if end is not None]
+        self.unconstrained = min(ends, key=lambda end: end[0], default=None)
+        if not self.feasible:
+            least = [
+                end for end in (self.least_violating, later.least_violating) if end is not None
+            ]
+            self.least_violating = min(least, default=None)
+        self.feasible += later.feasible
+
+    def to_data(self) -> dict[str, Any]:
+        """The result as plain data, which `from_data` reads back to the bit."""
+        return {
+            "points": self.points,
+            "feasible": self.feasible,
+            "undefined": self.undefined,
+            "excluded": self.excluded.tolist(),
+            "relaxed": self.relaxed.tolist(),
+            "best": self.best,
+            "unconstrained": self.unconstrained,
+            "least_violating": self.least_violating,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> EnumerationResult:
+        """Read back what `to_data` wrote."""
+        least = data["least_violating"]
+        return cls(
+            data["points"],
+            data["feasible"],
+            data["undefined"],
+            np.array(data["excluded"], dtype=np.int64),
+            np.array(data["relaxed"], dtype=np.float64),
+            [(value, index) for value, index in data["best"]],
+            None if data["unconstrained"] is None else tuple(data["unconstrained"]),
+            None if least is None else tuple(least),
+        )
+
 
 def enumerate_grid(
-    function: PointFunction, grid: Grid, *, keep: int, progress: Progress | None = None
+    function: PointFunction,
+    grid: Grid,
+    *,
+    keep: int,
+    progress: Progress | None = None,
+    between: tuple[int, int] | None = None,
 ) -> EnumerationResult:
     """Evaluate every point: the first row is the objective, the others are constraints.
 
-    Returns the best feasible point of each of the `keep` best combinations.
+    Returns the best feasible point of each of the `keep` best combinations; `between` names the
+    first combination and the one after the last where not all are meant.
     """
     check_affordable(function, grid)
     result = EnumerationResult(
         excluded=np.zeros(function.rows - 1, dtype=np.int64),
         relaxed=np.full(function.rows - 1, np.inf),
     )
-    chunk = max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
-    for first in range(0, grid.combinations, chunk):
-        last = min(first + chunk, grid.combinations)
+    begin, end = between or (0, grid.combinations)
+    chunk = _chunk(function, grid)
+    for first in range(begin, end, chunk):
+        last = min(first + chunk, end)
         indexes = np.arange(first * grid.block, last * grid.block, dtype=np.int64)
         with np.errstate(all="ignore"):
             rows = function(grid.columns(indexes))
@@ -94,6 +149,20 @@ def enumerate_grid(
         if progress is not None:
             progress(last * grid.block, grid.size)
     return result
+
+
+def _chunk(function: PointFunction, grid: Grid) -> int:
+    """Combinations that are evaluated at once."""
+    return max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
+
+
+def grid_parts(function: PointFunction, grid: Grid) -> list[tuple[int, int]]:
+    """The combinations in parts of whole chunks: evaluated apart, they are the same to the bit."""
+    chunk = _chunk(function, grid)
+    step = chunk * max(1, PART_POINTS // (chunk * grid.block))
+    return [
+        (first, min(first + step, grid.combinations)) for first in range(0, grid.combinations, step)
+    ]
 
 
 def check_affordable(function: PointFunction, grid: Grid) -> None:

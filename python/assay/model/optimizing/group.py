@@ -87,10 +87,20 @@ class Group:
             self.shares = sample_shares(len(choices.continuous), max(_FEWEST_SAMPLES, most))
             self.grid = Grid(axes, self.refiner.values_at(self.shares))
 
-    def search(self, keep: int, progress: Progress | None) -> GroupResult:
+    def enumerate(
+        self, keep: int, progress: Progress | None = None, between: tuple[int, int] | None = None
+    ) -> EnumerationResult:
+        """Evaluate all combinations, or those between two; as many are kept as are refined."""
+        return enumerate_grid(
+            self.conditions, self.grid, keep=self.kept(keep), progress=progress, between=between
+        )
+
+    def kept(self, keep: int) -> int:
+        """Combinations that an enumeration keeps to find the `keep` best."""
+        return max(keep, _REFINE_BEST) if self.refiner else keep
+
+    def search(self, keep: int, enumerated: EnumerationResult) -> GroupResult:
         """Find the `keep` best feasible combinations."""
-        count = max(keep, _REFINE_BEST) if self.refiner else keep
-        enumerated = enumerate_grid(self.conditions, self.grid, keep=count, progress=progress)
         result = GroupResult(
             enumerated.points,
             enumerated.feasible,

@@ -18,7 +18,7 @@ from assay.model.optimizing.constraint_checks import (
     ConstraintChecks,
     find_constraint_checks,
 )
-from assay.model.optimizing.grid import Progress
+from assay.model.optimizing.grid import EnumerationResult, Progress
 from assay.model.optimizing.group import Candidate, Group, GroupResult
 from assay.model.optimizing.optimum import Alternative, Chosen, Optimum
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["Optimum", "minimize"]
 
 LIMIT = 10_000_000
+
+Enumerator = Callable[[tuple[int, int], Group, int, Progress], EnumerationResult]
+"""Enumerates a group of choices, given its place: the number of its case, and its own in it."""
+
+
+def _enumerate(
+    place: tuple[int, int], group: Group, keep: int, told: Progress
+) -> EnumerationResult:
+    """In this process, one chunk after the other."""
+    return group.enumerate(keep, told)
 
 
 def minimize(
@@ -48,6 +58,7 @@ def minimize(
     alternatives: int = 5,
     allow_single: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    enumerator: Enumerator | None = None,
 ) -> Optimum:
     """Find the choices in `over` that minimize `target`, or maximize it.
 
@@ -55,25 +66,53 @@ def minimize(
     `variant:NAME` chooses between relations of NAME. Choices must fulfill every constraint that
     can be checked, bounds of computed variables included, unless `constraints` is false.
     `progress` is called with the points done and the number of points. Nothing to choose is an
-    error unless `allow_single` takes the given values as the only point.
+    error unless `allow_single` takes the given values as the only point. An `enumerator` cuts large
+    groups into parts, for which there is no limit.
     """
-    check_variants(registry, variants)
-    choices = read_choices(registry, over, allow_none=allow_single)
-    if target in choices.names:
-        raise InputError(f"{target} is the target and cannot be chosen as well")
-    choosable(registry, target)
-    inputs = read_inputs(registry, given)
-    problem = _Problem(registry, target, choices, inputs, switch, constraints, maximize)
-    cases = [problem.case({**variants, **chosen}) for chosen in _combinations(choices.variants)]
+    problem = _Problem.read(
+        registry, target, over, given, switch=switch, constraints=constraints, maximize=maximize,
+        allow_single=allow_single,
+    )  # fmt: skip
+    cases = problem.cases(variants)
     total = sum(case.points for case in cases)
-    if total > limit:
+    if total > limit and enumerator is None:
         raise InputError(
             f"the choices make {total} points, more than the limit of {limit}",
-            "offer fewer values: --over takes lists and start:stop:count",
+            "offer fewer values: --over takes lists and start:stop:count; or share the points out: "
+            "--workers 2, --on http://HEAD:8265",
         )
     counter = _Counter(progress, total)
-    results = [case.search(limit, alternatives + 1, counter) for case in cases]
+    results = []
+    for number, case in enumerate(cases):
+        groups = []
+        for place in range(len(case.groups)):
+            group = case.group(place, limit)
+            enumerated = (enumerator or _enumerate)(
+                (number, place), group, alternatives + 1, counter
+            )
+            groups.append((group, group.search(alternatives + 1, enumerated)))
+        results.append(groups)
     return problem.conclude(cases, results, alternatives)
+
+
+def groups_of(
+    registry: Declarations,
+    target: str,
+    over: Mapping[str, Any],
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    maximize: bool,
+    constraints: bool,
+    switch: bool,
+) -> Callable[[int, int], Group]:
+    """The groups of a search by their place, as `minimize` makes them: for another process."""
+    problem = _Problem.read(
+        registry, target, over, given, switch=switch, constraints=constraints, maximize=maximize,
+        allow_single=True,
+    )  # fmt: skip
+    cases = problem.cases(variants)
+    return lambda number, place: cases[number].group(place, LIMIT)
 
 
 def _combinations(variants: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -113,16 +152,13 @@ class _Case:
             math.prod(len(c.values) for c in choices.discrete) for choices, *_ in self.groups
         )
 
-    def search(self, limit: int, keep: int, progress: Progress) -> list[tuple[Group, GroupResult]]:
-        """Search every group on its own."""
-        results = []
-        for choices, objective, checks in self.groups:
-            group = Group(
-                self.problem.registry, choices, objective, checks, self.known, self.variants,
-                switch=self.problem.switch, limit=limit,
-            )  # fmt: skip
-            results.append((group, group.search(keep, progress)))
-        return results
+    def group(self, place: int, limit: int) -> Group:
+        """A group of choices, to be searched on its own."""
+        choices, objective, checks = self.groups[place]
+        return Group(
+            self.problem.registry, choices, objective, checks, self.known, self.variants,
+            switch=self.problem.switch, limit=limit,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +172,34 @@ class _Problem:
     switch: bool
     constraints: bool
     maximize: bool
+
+    @classmethod
+    def read(
+        cls,
+        registry: Declarations,
+        target: str,
+        over: Mapping[str, Any],
+        given: Mapping[str, Given],
+        *,
+        switch: bool,
+        constraints: bool,
+        maximize: bool,
+        allow_single: bool,
+    ) -> _Problem:
+        """Read the choices and the given values."""
+        choices = read_choices(registry, over, allow_none=allow_single)
+        if target in choices.names:
+            raise InputError(f"{target} is the target and cannot be chosen as well")
+        choosable(registry, target)
+        inputs = read_inputs(registry, given)
+        return cls(registry, target, choices, inputs, switch, constraints, maximize)
+
+    def cases(self, variants: Mapping[str, str]) -> list[_Case]:
+        """A case for each combination of the variants to choose from."""
+        check_variants(self.registry, variants)
+        return [
+            self.case({**variants, **chosen}) for chosen in _combinations(self.choices.variants)
+        ]
 
     def case(self, variants: dict[str, str]) -> _Case:
         """Find the checks under the given variants, and the groups of choices they connect."""

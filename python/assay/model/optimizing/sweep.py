@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.array_types import Flags, Floats, Ints
 from assay.errors import AssayError, InputError, MissingInputsError
-from assay.model.inputs import Given, read_inputs
+from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
 from assay.model.optimizing.choices import Discrete, choosable, read_axis
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 LIMIT = 1_000_000
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
+"""Points that are evaluated at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,40 @@ class Sweep:
         }
 
 
-def sweep(
+@dataclass(frozen=True, slots=True)
+class PreparedSweep:
+    """What a sweep evaluates: targets and constraints as one function, and the points."""
+
+    registry: Declarations
+    axes: tuple[Discrete, ...]
+    targets: tuple[Variable, ...]
+    function: PointFunction
+    grid: Grid
+    checks: ConstraintChecks
+    inputs: Inputs
+    variants: Mapping[str, str]
+    switch: bool
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The constraints that are judged, as text."""
+        fixed = {verdict.name: verdict.text for verdict in self.checks.fixed}
+        return {**fixed, **{check.name: check.text for check in self.checks.checks}}
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know beside the values."""
+        notes = [self.function.note] if self.function.note else []
+        if self.inputs.distributions:
+            notes.append(self.inputs.median_note)
+        names = [axis.variable.name for axis in self.axes]
+        known = {name: v for name, v in self.inputs.values.items() if name not in names}
+        first = {axis.variable.name: float(axis.values[0]) for axis in self.axes}
+        target = self.targets[0].name
+        conflicts = _conflicts(self.registry, target, known, first, self.variants, self.switch)
+        return (*notes, *conflicts)
+
+
+def prepare_sweep(
     registry: Declarations,
     targets: str | Sequence[str],
     over: Mapping[str, Any],
@@ -117,14 +151,9 @@ def sweep(
     *,
     switch: bool = True,
     constraints: bool = True,
-    limit: int = LIMIT,
     allow_single: bool = False,
-) -> Sweep:
-    """Compute the targets at every combination of the values in `over`.
-
-    An axis is a list of values, or (start, stop, count) with a spacing of `linear` or `log`.
-    Without axes there is one point, where `allow_single` permits it.
-    """
+) -> PreparedSweep:
+    """Read the axes, find the constraints that can be judged, and compile."""
     check_variants(registry, variants)
     names = [targets] if isinstance(targets, str) else list(dict.fromkeys(targets))
     axes = [read_axis(choosable(registry, name), spec) for name, spec in over.items()]
@@ -142,12 +171,6 @@ def sweep(
             gaps,
             "give each a value, or sweep over it",
         )
-    grid = Grid([axis.values for axis in axes])
-    if grid.size > limit:
-        raise InputError(
-            f"the axes make {grid.size} points, more than the limit of {limit}",
-            "sweep over fewer values: --over takes lists and start:stop:count",
-        )
     checks = (
         find_constraint_checks(cones, names, list(over), known)
         if constraints
@@ -158,31 +181,59 @@ def sweep(
         outputs=names,
         conditions={check.name: check.condition for check in checks.checks},
     )  # fmt: skip
+    grid = Grid([axis.values for axis in axes])
     check_affordable(function, grid)
-    table = _evaluate(function, grid)
-    values = np.where(np.isfinite(table[: len(names)]), table[: len(names)], np.nan)
-    columns = _axis_columns(axes, grid)
-    columns.update(
-        (variable.name, _shown(values[row], variable.display)) for row, variable in enumerate(shown)
+    return PreparedSweep(
+        registry, tuple(axes), shown, function, grid, checks, inputs, variants, switch
     )
-    notes = [function.note] if function.note else []
-    if inputs.distributions:
-        notes.append(inputs.median_note)
-    notes += _conflicts(registry, names[0], known, first, variants, switch)
+
+
+def sweep(
+    registry: Declarations,
+    targets: str | Sequence[str],
+    over: Mapping[str, Any],
+    given: Mapping[str, Given],
+    variants: Mapping[str, str],
+    *,
+    switch: bool = True,
+    constraints: bool = True,
+    limit: int = LIMIT,
+    allow_single: bool = False,
+) -> Sweep:
+    """Compute the targets at every combination of the values in `over`.
+
+    An axis is a list of values, or (start, stop, count) with a spacing of `linear` or `log`.
+    Without axes there is one point, where `allow_single` permits it.
+    """
+    prepared = prepare_sweep(
+        registry, targets, over, given, variants,
+        switch=switch, constraints=constraints, allow_single=allow_single,
+    )  # fmt: skip
+    grid, checks, shown = prepared.grid, prepared.checks, prepared.targets
+    if grid.size > limit:
+        raise InputError(
+            f"the axes make {grid.size} points, more than the limit of {limit}",
+            "sweep over fewer values: --over takes lists and start:stop:count; or have any number "
+            "of points reduced: --summary",
+        )
+    table = _evaluate(prepared.function, grid)
+    values = np.where(np.isfinite(table[: len(shown)]), table[: len(shown)], np.nan)
+    columns = _axis_columns(prepared.axes, grid)
+    columns.update(
+        (variable.name, shown_values(values[row], variable.display))
+        for row, variable in enumerate(shown)
+    )
     return Sweep(
-        axes=tuple(axis.variable for axis in axes),
+        axes=tuple(axis.variable for axis in prepared.axes),
         targets=shown,
         columns=columns,
         holds={
             **{v.name: np.full(grid.size, v.status == "true") for v in checks.fixed},
-            **{c.name: table[len(names) + row] > 0 for row, c in enumerate(checks.checks)},
+            **{c.name: table[len(shown) + row] > 0 for row, c in enumerate(checks.checks)},
         },
-        conditions={
-            **{v.name: v.text for v in checks.fixed},
-            **{c.name: c.text for c in checks.checks},
-        },
+        conditions=prepared.conditions,
         unknown=tuple(checks.unknown),
-        notes=tuple(notes),
+        notes=prepared.notes(),
     )
 
 
@@ -208,8 +259,8 @@ def _conflicts(
 
 def _evaluate(function: PointFunction, grid: Grid) -> Floats:
     table = np.empty((function.rows, grid.size))
-    for first in range(0, grid.size, _CHUNK):
-        last = min(first + _CHUNK, grid.size)
+    for first in range(0, grid.size, CHUNK):
+        last = min(first + CHUNK, grid.size)
         with np.errstate(all="ignore"):
             table[:, first:last] = function(grid.columns(np.arange(first, last)))
     return table
@@ -222,6 +273,7 @@ def _axis_columns(axes: Sequence[Discrete], grid: Grid) -> dict[str, Floats]:
     return {axis.variable.name: row for axis, row in zip(axes, rows, strict=True)}
 
 
-def _shown(values: Floats, unit: Unit) -> Floats:
+def shown_values(values: Floats, unit: Unit) -> Floats:
+    """Values in base units as values in a display unit."""
     shifted = values - float(unit.offset)
     return shifted * unit.scale.denominator / unit.scale.numerator

@@ -20,6 +20,8 @@ class EntryCombination:
 
     entries: tuple[str, ...]
     question: Question
+    given: Given
+    """What is given, the entries among it."""
 
 
 def entry_combinations(
@@ -32,13 +34,13 @@ def entry_combinations(
             f"{len(combinations):,} combinations of catalog entries: expected at most "
             f"{MAX_COMBINATIONS:,}"
         )
-    return [EntryCombination(names, _with_entries(catalog, names, given)) for names in combinations]
+    return [_with_entries(catalog, names, given) for names in combinations]
 
 
 def _with_entries(
-    catalog: Mapping[str, Sequence[str]], names: Sequence[str], given: Given
-) -> Question:
+    catalog: Mapping[str, Sequence[str]], names: tuple[str, ...], given: Given
+) -> EntryCombination:
     paths = [f"{group}/{name}" for group, name in zip(catalog, names, strict=True)]
     others = [path for path in given.get("includes") or () if path.partition("/")[0] not in catalog]
     combined: Given = {**given, "includes": [*others, *paths]}
-    return read_question(**combined)
+    return EntryCombination(names, read_question(**combined), combined)

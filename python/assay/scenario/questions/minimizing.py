@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.answers import Answer, Progress, silent
+from assay.cluster import current
 from assay.errors import (
     AssayError,
     CheckFailedError,
@@ -21,6 +22,7 @@ from assay.scenario.question import Given, Question, contradiction, read_questio
 from assay.scenario.questions.compared_accelerators import borrowed_constants, compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
+from assay.scenario.questions.point_parts import search_enumerator
 from assay.scenario.questions.ranges import read_choices, split_catalog
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ def minimize(
     switch: bool = True,
     fail_on_violated: bool = False,
     allow_conflicts: bool = False,
+    workers: int | None = None,
     progress: Progress = silent,
     **given: Unpack[Given],
 ) -> MinimizeAnswer | MinimizeEntriesAnswer | MissingAnswer:
@@ -99,13 +102,20 @@ def minimize(
     `over` has texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` is enumerated,
     `lower..upper UNIT` is optimized continuously, `variant:NAME=A,B` chooses between relations
     and `accelerators=A,B` between entries of the catalog. A feasible point satisfies every
-    constraint that can be checked.
+    constraint that can be checked. With `workers`, and in a job on a cluster, that many processes
+    or its nodes share the points, of which there may be any number.
     """
     if alternatives < 0:
         raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
     catalog, rest = split_catalog(over, known_groups())
 
-    def search(question: Question, choices: dict[str, Any]) -> Optimum:
+    def search(question: Question, of: Given, choices: dict[str, Any]) -> Optimum:
+        enumerator = None
+        if workers is not None or current.is_job():
+            enumerator = search_enumerator(
+                target, rest, question, of, maximize=maximize, constraints=constraints,
+                switch=switch, workers=workers, progress=progress,
+            )  # fmt: skip
         return question.registry.minimize(
             target,
             choices,
@@ -117,6 +127,7 @@ def minimize(
             alternatives=alternatives,
             allow_single=bool(catalog),
             progress=lambda done, _: progress(f"minimizing: {done:,} points"),
+            enumerator=enumerator,
         )
 
     def problem_of(
@@ -144,7 +155,10 @@ def minimize(
         combinations = entry_combinations(catalog, **given)
         registry = combinations[0].question.registry
         choices = read_choices(registry, rest) if rest else {}
-        every = [_optimum_of(each, lambda q: search(q, choices)) for each in combinations]
+        every = [
+            _optimum_of(each, lambda each: search(each.question, each.given, choices))
+            for each in combinations
+        ]
         best, optimum = _best(every)
         return MinimizeEntriesAnswer(
             tuple(catalog),
@@ -163,7 +177,7 @@ def minimize(
     question = read_question(**given)
     choices = read_choices(question.registry, over)
     try:
-        optimum = search(question, choices)
+        optimum = search(question, given, choices)
     except MissingInputsError as error:
         return missing_answer(question.registry, error)
     return MinimizeAnswer(
@@ -174,11 +188,11 @@ def minimize(
 
 
 def _optimum_of(
-    combination: EntryCombination, search: Callable[[Question], Optimum]
+    combination: EntryCombination, search: Callable[[EntryCombination], Optimum]
 ) -> EntryOptimum:
     entries, question = combination.entries, combination.question
     try:
-        return EntryOptimum(entries, question, search(question))
+        return EntryOptimum(entries, question, search(combination))
     except (InfeasibleError, MissingInputsError) as error:
         return EntryOptimum(entries, question, None, error.message)
 

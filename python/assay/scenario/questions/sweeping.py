@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
-from assay.answers import Answer
+from assay.answers import Answer, Progress, silent
 from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
 from assay.model.language.variables import Variable
 from assay.model.optimizing.choices import choosable, read_axis
 from assay.model.optimizing.sweep import Sweep, sweep as sweep_registry
+from assay.model.optimizing.sweep_summary import SweepSummary
 from assay.model.resolving.resolve import find_conflicts
 from assay.plurals import count
 from assay.scenario.includes import known_groups
@@ -18,6 +19,7 @@ from assay.scenario.question import Given, Question, conflict_error, contradicti
 from assay.scenario.questions.compared_accelerators import compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
+from assay.scenario.questions.point_parts import sweep_summary
 from assay.scenario.questions.ranges import read_axes, split_catalog
 
 Row = Mapping[str, Any]
@@ -32,6 +34,17 @@ class SweepAnswer(Answer):
     def to_json(self) -> dict[str, Any]:
         """The table as JSON data."""
         return {**self.table.to_data(), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class SummaryAnswer(Answer):
+    """What a sweep over any number of points comes to."""
+
+    summary: SweepSummary
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON data."""
+        return {**self.summary.to_data(), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,49 @@ def sweep(
         notes=[
             *question.notes_on_given(targets, list(axes), switch=switch, replaced=False),
             *table.notes,
+            *question.notes,
+        ],
+    )
+
+
+def summarize_sweep(
+    targets: Sequence[str],
+    over: Sequence[str] | None,
+    *,
+    switch: bool = True,
+    fail_on_violated: bool = False,
+    allow_conflicts: bool = False,
+    workers: int | None = None,
+    progress: Progress = silent,
+    **given: Unpack[Given],
+) -> SummaryAnswer | MissingAnswer:
+    """Reduce the variables over every combination of values, of which there may be any number.
+
+    `workers` processes share the points, or the nodes of the cluster that the job runs on.
+    """
+    catalog, rest = split_catalog(over, known_groups())
+    if catalog:
+        raise InputError(
+            f"--summary: expected axes of variables, got the catalog's {next(iter(catalog))}",
+            f"summarize one entry at a time: --with {next(iter(catalog))}/NAME",
+        )
+    question = read_question(**given)
+    axes = read_axes(rest)
+    try:
+        summary = sweep_summary(
+            targets, rest, question, given, switch=switch, workers=workers or 1, progress=progress
+        )
+    except MissingInputsError as error:
+        return missing_answer(question.registry, error)
+    conflict = contradiction(question, axes, switch=switch, allow_conflicts=allow_conflicts)
+    if conflict is None and not allow_conflicts:
+        conflict = _contradiction_on(question, axes, switch=switch)
+    return SummaryAnswer(
+        summary,
+        problem=conflict or _violated_somewhere(list(summary.violations), fail_on_violated),
+        notes=[
+            *question.notes_on_given(targets, list(axes), switch=switch, replaced=False),
+            *summary.notes,
             *question.notes,
         ],
     )

@@ -1,0 +1,64 @@
+"""The driver of a job on a Ray cluster: runs the command that was submitted, with its parts on the nodes.
+
+The cluster starts it (`python -m assay.cli.job_driver`). What the command prints goes back by the log
+of the job: the answer as it is, its digest beside it.
+"""
+
+import io
+import os
+import sys
+
+from assay.errors import AssayError, InputError
+
+
+def main() -> int:
+    """Run the command of the job; its exit code."""
+    from assay.cli.output import show_error
+    from assay.cluster.envelope import JOB, Envelope, answer_lines
+    from assay.improve.journal.run_folder import GIVEN_ID
+
+    envelope = Envelope.from_text(os.environ[JOB])
+    # Programs that the command starts are no jobs.
+    del os.environ[JOB]
+    os.environ[GIVEN_ID] = envelope.id
+    try:
+        _connect(envelope.code)
+    except AssayError as error:
+        show_error(error)
+        return error.exit_code
+    code, answer = _captured(list(envelope.arguments))
+    sys.stderr.flush()
+    print("\n".join(answer_lines(answer)), flush=True)
+    return code
+
+
+def _connect(code: str) -> None:
+    from assay.cluster import current
+    from assay.cluster.by_ray import RayRunner
+    from assay.cluster.code import code_digest
+
+    if code != code_digest():
+        raise InputError(
+            f"the head of the cluster: expected Assay with sources {code[:12]}, as where the job was "
+            f"submitted, got {code_digest()[:12]}",
+            "install the same release of Assay on the head, on every node, and here",
+        )
+    current.use(RayRunner())
+
+
+def _captured(arguments: list[str]) -> tuple[int, bytes]:
+    """Run the command; its exit code and what it printed on stdout."""
+    from assay.cli import app
+
+    stdout, sys.stdout = sys.stdout, io.TextIOWrapper(io.BytesIO(), "utf-8")
+    captured = sys.stdout
+    try:
+        code = app.run(arguments)
+        captured.flush()
+    finally:
+        sys.stdout = stdout
+    return code, captured.buffer.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

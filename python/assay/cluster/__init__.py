@@ -1,0 +1,1 @@
+"""Work that outgrows a process: cut into numbered parts, run here or by Ray, gathered in order."""
