@@ -303,25 +303,27 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 (0, 1, 2, 0), (0, 2, 2, 0),
             )  # fmt: skip
             lengths = (
-                (400, 5544, 8, 288),
-                (8192, 88882, 1, 704),
-                (441, 7733, 8, 320),
-                (1, 1, 32, 32),
+                (400, 2020, 8, 160),
+                (8192, 16080808, 1, 512),
+                (441, 2121, 8, 192),
+                (1, 1, 32, 64),
             )
             for (length, radices, transforms, threads), form in product(lengths, forms):
                 load, store, across, rotate = form
                 swap = int(load in (2, 4) or store == 1)
                 yield {
                     "LENGTH": length, "RADICES": radices, "TRANSFORMS": transforms, "THREADS": threads,
+                    "CTAS_PER_SM": max(800 // threads, 1),
                     "LOAD": load, "STORE": store, "SWAP_LOAD": swap, "SWAP_STORE": swap,
                     "ACROSS": across, "ROTATE": rotate,
                 }  # fmt: skip
         case "stft.cu":
             for (length, radices, transforms, threads), reflect, value in product(
-                ((400, 5544, 16, 544), (2048, 8884, 4, 704)), (0, 1), (0, 1, 2)
+                ((400, 2020, 16, 320), (2048, 161608, 2, 256)), (0, 1), (0, 1, 2)
             ):
                 yield {
                     "LENGTH": length, "RADICES": radices, "TRANSFORMS": transforms, "THREADS": threads,
+                    "CTAS_PER_SM": max(800 // threads, 1),
                     "REFLECT": reflect, "VALUE": value,
                 }  # fmt: skip
         case "stft_step.cu":

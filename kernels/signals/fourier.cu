@@ -22,7 +22,7 @@ enum Form {
     HALF_PAIR,  // two rows of the first half of a spectrum
 };
 
-KERNEL __launch_bounds__(THREADS)
+KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 fourier(const float* in, float* out, int count, int total, i64 in_batch, int in_transform, int in_element,
         i64 out_batch, int out_transform, int out_element, float scale) {
     extern __shared__ float2 shared[];
@@ -53,7 +53,7 @@ fourier(const float* in, float* out, int count, int total, i64 in_batch, int in_
             float2 v = make_float2(0.0f, 0.0f);
             if (transform >= transforms)
                 return v;
-            const i64 place = i64(transform) * in_transform + i64(at) * in_element;
+            const i64 place = i64(transform) * in_transform + (ACROSS ? i64(at) * in_element : i64(at));
             const bool has_second = 2 * transform + 1 < count;
             if (LOAD == COMPLEX) {
                 v = complex_in[place];
@@ -74,13 +74,9 @@ fourier(const float* in, float* out, int count, int total, i64 in_batch, int in_
         };
         auto store = [&](int row, int at, float2 v) {
             const int transform = first + row;
-            if (STORE == HALF_PAIR) {
-                data[row * ROW_PITCH + pitched(at)] = v;
-                return;
-            }
             if (transform >= transforms)
                 return;
-            const i64 place = i64(transform) * out_transform + i64(at) * out_element;
+            const i64 place = i64(transform) * out_transform + (ACROSS > 1 ? i64(at) * out_element : i64(at));
             if (ROTATE)
                 v = multiply(v, root_of_unity(transform * at, total));
             v = scaled(SWAP_STORE ? swapped(v) : v, scale);
@@ -100,7 +96,7 @@ fourier(const float* in, float* out, int count, int total, i64 in_batch, int in_
         };
         // The roots are complete, and nobody reads the rows of the tile before.
         __syncthreads();
-        Stages<RADICES, 1, (ACROSS > 0), (ACROSS > 1)>::run(data, roots, load, store);
+        Stages<RADICES, 1, (ACROSS > 0), (ACROSS > 1), STORE == HALF_PAIR>::run(data, roots, load, store);
         if (STORE == HALF_PAIR) {
             __syncthreads();
             for (int i = threadIdx.x; i < TRANSFORMS * HALF_LENGTH; i += THREADS) {

@@ -1,18 +1,29 @@
 // Fourier transforms of TRANSFORMS rows of LENGTH complex numbers by one CTA.
 //
-// Algorithm: Stockham's self-sorting transform [Govindaraju et al. 2008]: a stage for each digit of RADICES, from the
-//   last to the first, whose product is LENGTH. Elements of a butterfly are in registers, and stages exchange them in
-//   shared memory; the first stage reads through a function and the last one stores through one, in natural order.
+// Algorithm: Stockham's self-sorting transform [Govindaraju et al. 2008]: a stage for each two digits of RADICES, from
+//   the last to the first, whose product is LENGTH. Elements of a butterfly are in registers, and stages exchange them
+//   in shared memory; the first stage reads through a function and the last one stores through one, in natural order.
+//   Radices that are products are butterflies of both factors, with constant roots of unity between them.
 //
-// Options: LENGTH, RADICES (digits 1, 2, 3, 4, 5, 7, 8), TRANSFORMS, THREADS (of the CTA).
+// Options: LENGTH, RADICES (1 to 8 but for 6, and 9, 10, 12, 14, 15, 16, 20, 21, 25), TRANSFORMS, THREADS (of the CTA),
+//   CTAS_PER_SM (that registers must leave room for).
 #pragma once
 #include "prelude.cuh"
 
-// So that elements that are a power of two apart are in different banks, and rows as well.
-constexpr int ROW_PITCH = (LENGTH + LENGTH / 16) | 1;
-__device__ constexpr int pitched(int i) { return i + i / 16; }
-// Bytes of shared memory: the rows, and the roots of unity.
-constexpr int FOURIER_BYTES = (TRANSFORMS * ROW_PITCH + LENGTH) * 8;
+constexpr int FIRST_RADIX = int(RADICES % 100);
+// A gap behind as many elements as the first radix: neighboring threads then use different banks in every stage, and
+// the elements of a butterfly are a constant apart.
+constexpr int ROW_PITCH = (LENGTH + LENGTH / FIRST_RADIX) | 1;
+__device__ constexpr int pitched(int i) { return i + i / FIRST_RADIX; }
+
+// Roots of unity of the stages after the first: of each, those of one element of all butterflies are neighbors.
+__device__ constexpr int root_count(u64 radices, int done) {
+    const int next = done * int(radices % 100);
+    return radices == 0 ? 0 : (done > 1 ? next : 0) + root_count(radices / 100, next);
+}
+constexpr int ROOTS = root_count(RADICES, 1);
+// Bytes of shared memory: the rows, and the roots.
+constexpr int FOURIER_BYTES = (TRANSFORMS * ROW_PITCH + ROOTS) * 8;
 
 DEVICE float2 add(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 DEVICE float2 subtract(float2 a, float2 b) { return make_float2(a.x - b.x, a.y - b.y); }
@@ -87,49 +98,116 @@ template <> DEVICE void butterfly<7>(float2 (&v)[7]) {
     v[5] = subtract(m2, n2);
     v[6] = subtract(m1, n1);
 }
-template <> DEVICE void butterfly<8>(float2 (&v)[8]) {
-    constexpr float HALF_ROOT = 0.70710678118654752f;
-    float2 even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
-    butterfly<4>(even);
-    butterfly<4>(odd);
-    odd[1] = scaled(add(odd[1], turned(odd[1])), HALF_ROOT);
-    odd[2] = turned(odd[2]);
-    odd[3] = scaled(subtract(turned(odd[3]), odd[3]), HALF_ROOT);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        v[i] = add(even[i], odd[i]);
-        v[i + 4] = subtract(even[i], odd[i]);
+
+// Cosine of 2 pi times a share, by its series; evaluated by the compiler.
+__device__ constexpr double constant_cosine(int index, int count) {
+    const double angle = 6.28318530717958647692 * double(2 * index > count ? count - index : index) / double(count);
+    double term = 1.0, sum = 1.0;
+    for (int i = 1; i < 20; i++) {
+        term *= -angle * angle / double((2 * i - 1) * (2 * i));
+        sum += term;
     }
+    return sum;
+}
+// exp(-2 pi i INDEX / COUNT).
+template <int INDEX, int COUNT> struct ConstantRoot {
+    static constexpr float COSINE = float(constant_cosine(INDEX % COUNT, COUNT));
+    // sin(a) = cos(a - pi / 2), a quarter of the circle earlier.
+    static constexpr float SINE = float(constant_cosine((4 * (INDEX % COUNT) + 3 * COUNT) % (4 * COUNT), 4 * COUNT));
+};
+template <int INDEX, int COUNT> DEVICE float2 rotated(float2 v) {
+    if constexpr (INDEX % COUNT == 0)
+        return v;
+    else if constexpr (4 * INDEX == COUNT)
+        return turned(v);
+    else
+        return multiply(v, make_float2(ConstantRoot<INDEX, COUNT>::COSINE, -ConstantRoot<INDEX, COUNT>::SINE));
 }
 
+// A butterfly of A x B: B of A elements that are B apart, roots of unity, then A of B.
+template <int A, int B> struct Composite {
+    template <int J, int K> DEVICE static void rotate(float2 (&column)[A]) {
+        if constexpr (K < A) {
+            column[K] = rotated<J * K, A * B>(column[K]);
+            rotate<J, K + 1>(column);
+        }
+    }
+    template <int J> DEVICE static void columns(float2 (&v)[A * B]) {
+        if constexpr (J < B) {
+            float2 column[A];
+#pragma unroll
+            for (int i = 0; i < A; i++)
+                column[i] = v[i * B + J];
+            butterfly<A>(column);
+            rotate<J, 1>(column);
+#pragma unroll
+            for (int i = 0; i < A; i++)
+                v[i * B + J] = column[i];
+            columns<J + 1>(v);
+        }
+    }
+    DEVICE static void run(float2 (&v)[A * B]) {
+        columns<0>(v);
+        float2 out[A * B];
+#pragma unroll
+        for (int i = 0; i < A; i++) {
+            float2 row[B];
+#pragma unroll
+            for (int j = 0; j < B; j++)
+                row[j] = v[i * B + j];
+            butterfly<B>(row);
+#pragma unroll
+            for (int j = 0; j < B; j++)
+                out[j * A + i] = row[j];
+        }
+#pragma unroll
+        for (int i = 0; i < A * B; i++)
+            v[i] = out[i];
+    }
+};
+#define DEFINE_BUTTERFLY(A, B)                                                                                        \
+    template <> DEVICE void butterfly<A * B>(float2 (&v)[A * B]) { Composite<A, B>::run(v); }
+DEFINE_BUTTERFLY(2, 4)
+DEFINE_BUTTERFLY(3, 3)
+DEFINE_BUTTERFLY(2, 5)
+DEFINE_BUTTERFLY(3, 4)
+DEFINE_BUTTERFLY(2, 7)
+DEFINE_BUTTERFLY(3, 5)
+DEFINE_BUTTERFLY(4, 4)
+DEFINE_BUTTERFLY(4, 5)
+DEFINE_BUTTERFLY(3, 7)
+DEFINE_BUTTERFLY(5, 5)
+
 // The stages of DIGITS; rows of DONE elements are transformed. LOAD_ACROSS and STORE_ACROSS: neighboring threads load
-// in the first stage, or store in the last one, elements of neighboring rows and not of one row.
-template <u64 DIGITS, int DONE, bool LOAD_ACROSS, bool STORE_ACROSS> struct Stages {
-    static constexpr int RADIX = int(DIGITS % 10), COLUMNS = LENGTH / RADIX;
-    static constexpr bool FIRST = DONE == 1, LAST = DIGITS < 10;
+// in the first stage, or store in the last one, elements of neighboring rows and not of one row. KEEP: the last stage
+// leaves its results in shared memory.
+template <u64 DIGITS, int DONE, bool LOAD_ACROSS, bool STORE_ACROSS, bool KEEP> struct Stages {
+    static constexpr int RADIX = int(DIGITS % 100), COLUMNS = LENGTH / RADIX;
+    static constexpr bool FIRST = DONE == 1, LAST = DIGITS < 100;
     static constexpr bool BY_ROWS = (FIRST && LOAD_ACROSS) || (LAST && STORE_ACROSS);
     static constexpr int BUTTERFLIES = TRANSFORMS * COLUMNS, EACH = ceil_divide(BUTTERFLIES, THREADS);
+    // From one element of a butterfly to the next, in shared memory: as it reads them, and as it stores them.
+    static constexpr int READ_STEP = COLUMNS + COLUMNS / FIRST_RADIX;
+    static constexpr int STORE_STEP = FIRST ? 1 : DONE + DONE / FIRST_RADIX;
 
     template <class Load, class Store>
     DEVICE static void run(float2* data, const float2* roots, const Load& load, const Store& store) {
         float2 v[EACH][RADIX];
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            const int index = i * THREADS + int(threadIdx.x);
+            // Threads without a butterfly compute the last one too, and store nothing: a branch around all of it would
+            // keep the elements out of registers.
+            const int index = min(i * THREADS + int(threadIdx.x), BUTTERFLIES - 1);
             const int row = BY_ROWS ? index % TRANSFORMS : index / COLUMNS;
             const int column = BY_ROWS ? index / TRANSFORMS : index % COLUMNS;
-            if (index >= BUTTERFLIES)
-                continue;
+            const float2* from = data + row * ROW_PITCH + pitched(column);
+            const float2* factors = roots + column % DONE;
 #pragma unroll
             for (int r = 0; r < RADIX; r++) {
-                const int at = column + r * COLUMNS;
-                if constexpr (FIRST) {
-                    v[i][r] = load(row, at);
-                } else {
-                    v[i][r] = data[row * ROW_PITCH + pitched(at)];
-                    if (r)
-                        v[i][r] = multiply(v[i][r], roots[column % DONE * r * (COLUMNS / DONE)]);
-                }
+                if constexpr (FIRST)
+                    v[i][r] = load(row, column + r * COLUMNS);
+                else
+                    v[i][r] = r ? multiply(from[r * READ_STEP], factors[r * DONE]) : from[0];
             }
             butterfly<RADIX>(v[i]);
         }
@@ -141,27 +219,33 @@ template <u64 DIGITS, int DONE, bool LOAD_ACROSS, bool STORE_ACROSS> struct Stag
             const int column = BY_ROWS ? index / TRANSFORMS : index % COLUMNS;
             if (index >= BUTTERFLIES)
                 continue;
+            float2* to = data + row * ROW_PITCH + pitched(column / DONE * (DONE * RADIX) + column % DONE);
 #pragma unroll
             for (int r = 0; r < RADIX; r++) {
-                const int at = column / DONE * (DONE * RADIX) + column % DONE + r * DONE;
-                if constexpr (LAST)
-                    store(row, at, v[i][r]);
+                if constexpr (LAST && !KEEP)
+                    store(row, column + r * COLUMNS, v[i][r]);
                 else
-                    data[row * ROW_PITCH + pitched(at)] = v[i][r];
+                    to[r * STORE_STEP] = v[i][r];
             }
         }
         if constexpr (!LAST) {
             __syncthreads();
-            Stages<DIGITS / 10, DONE * RADIX, LOAD_ACROSS, STORE_ACROSS>::run(data, roots, load, store);
+            Stages<DIGITS / 100, DONE * RADIX, LOAD_ACROSS, STORE_ACROSS, KEEP>::run(
+                data, roots + (FIRST ? 0 : DONE * RADIX), load, store);
         }
     }
 };
 
-// The roots of unity of LENGTH, for all stages; the caller synchronizes.
-DEVICE void fill_roots(float2* roots) {
-    for (int i = threadIdx.x; i < LENGTH; i += THREADS)
-        roots[i] = root_of_unity(i, LENGTH);
+// The roots of all stages; the caller synchronizes.
+template <u64 DIGITS, int DONE> DEVICE void fill_stage_roots(float2* roots) {
+    constexpr int RADIX = int(DIGITS % 100), COUNT = DONE * RADIX;
+    if constexpr (DONE > 1)
+        for (int i = threadIdx.x; i < COUNT; i += THREADS)
+            roots[i] = root_of_unity(i % DONE * (i / DONE), COUNT);
+    if constexpr (DIGITS >= 100)
+        fill_stage_roots<DIGITS / 100, COUNT>(roots + (DONE > 1 ? COUNT : 0));
 }
+DEVICE void fill_roots(float2* roots) { fill_stage_roots<RADICES, 1>(roots); }
 
 // Of two real rows as one complex row, the spectra of either, from what is at a frequency and at its mirror.
 DEVICE float2 first_of_pair(float2 at, float2 mirror) {

@@ -5,13 +5,14 @@
 #pragma once
 #include "prelude.cuh"
 
-DEVICE float sample_of(const float* signal, int samples, i64 at) {
-    if (at >= 0 && at < samples)
+// Places are within 2^31 of either end; the caller's extents are.
+DEVICE float sample_of(const float* signal, int samples, int at) {
+    if (unsigned(at) < unsigned(samples))
         return signal[at];
     if (!REFLECT)
         return 0.0f;
-    const i64 mirrored = at < 0 ? -at : 2 * (i64(samples) - 1) - at;
-    return mirrored >= 0 && mirrored < samples ? signal[mirrored] : 0.0f;
+    const int mirrored = at < 0 ? -at : 2 * (samples - 1) - at;
+    return unsigned(mirrored) < unsigned(samples) ? signal[mirrored] : 0.0f;
 }
 
 DEVICE void store_frequency(float* out, i64 at, float2 v) {

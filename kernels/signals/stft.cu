@@ -10,7 +10,7 @@
 #include "fourier.cuh"
 #include "signal_frames.cuh"
 
-KERNEL __launch_bounds__(THREADS)
+KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 stft(const float* x, const float* window, float* out, int samples, int hop, int frames, int padding) {
     extern __shared__ float2 shared[];
     float2 *data = shared, *roots = shared + TRANSFORMS * ROW_PITCH;
@@ -21,32 +21,37 @@ stft(const float* x, const float* window, float* out, int samples, int hop, int 
     const float* signal = x + i64(blockIdx.y) * samples;
     const i64 out_row = i64(blockIdx.y) * BINS;
     const int tiles = ceil_divide(frames, 2 * TRANSFORMS);
+    // A frame of the tile, and frequencies that are so far apart.
+    constexpr int FRAMES = 2 * TRANSFORMS, FREQUENCY_STEP = THREADS / FRAMES;
+    const int own_frame = int(threadIdx.x) % FRAMES;
+    const float2* own_row = data + own_frame / 2 * ROW_PITCH;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first = tile * 2 * TRANSFORMS;
+        const int first = tile * FRAMES, begin = first * hop - padding;
+        // Most tiles are of whole frames within the signal.
+        const bool inside =
+            first + FRAMES <= frames && begin >= 0 && begin + (FRAMES - 1) * hop + LENGTH <= samples;
         auto load = [&](int row, int at) {
-            const int frame = first + 2 * row;
+            const int frame = first + 2 * row, place = begin + 2 * row * hop + at;
+            const float factor = window[at];
+            if (inside)
+                return make_float2(factor * signal[place], factor * signal[place + hop]);
             if (frame >= frames)
                 return make_float2(0.0f, 0.0f);
-            const i64 begin = i64(frame) * hop - padding + at;
-            const float factor = window[at];
-            const float second = frame + 1 < frames ? sample_of(signal, samples, begin + hop) : 0.0f;
-            return make_float2(factor * sample_of(signal, samples, begin), factor * second);
+            const float second = frame + 1 < frames ? sample_of(signal, samples, place + hop) : 0.0f;
+            return make_float2(factor * sample_of(signal, samples, place), factor * second);
         };
-        auto store = [&](int row, int at, float2 v) { data[row * ROW_PITCH + pitched(at)] = v; };
         // The roots are complete, and nobody reads the frames of the tile before.
         __syncthreads();
-        Stages<RADICES, 1, false, false>::run(data, roots, load, store);
+        Stages<RADICES, 1, false, false, true>::run(data, roots, load, [](int, int, float2) {});
         __syncthreads();
-        for (int i = threadIdx.x; i < TRANSFORMS * BINS; i += THREADS) {
-            const int row = i % TRANSFORMS, at = i / TRANSFORMS, frame = first + 2 * row;
-            if (frame >= frames)
-                continue;
-            const float2 v = data[row * ROW_PITCH + pitched(at)];
-            const float2 mirror = data[row * ROW_PITCH + pitched(at ? LENGTH - at : 0)];
-            const i64 place = (out_row + at) * frames + frame;
-            store_frequency(out, place, first_of_pair(v, mirror));
-            if (frame + 1 < frames)
-                store_frequency(out, place + 1, second_of_pair(v, mirror));
+        if (first + own_frame >= frames || int(threadIdx.x) >= FREQUENCY_STEP * FRAMES)
+            continue;
+        const bool is_second = own_frame % 2;
+        i64 place = (out_row + int(threadIdx.x) / FRAMES) * frames + first + own_frame;
+        for (int at = int(threadIdx.x) / FRAMES; at < BINS; at += FREQUENCY_STEP) {
+            const float2 v = own_row[pitched(at)], mirror = own_row[pitched(at ? LENGTH - at : 0)];
+            store_frequency(out, place, is_second ? second_of_pair(v, mirror) : first_of_pair(v, mirror));
+            place += i64(FREQUENCY_STEP) * frames;
         }
     }
 }

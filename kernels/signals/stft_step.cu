@@ -15,8 +15,7 @@ KERNEL stft_step(const float* in, const float* window, float* out, int samples, 
     const int at = int(blockIdx.x * blockDim.x + threadIdx.x), row = blockIdx.y;
     if (PART == 0) {
         if (at < length)
-            out[i64(row) * length + at] =
-                window[at] * sample_of(in, samples, i64(first + row) * hop - padding + at);
+            out[i64(row) * length + at] = window[at] * sample_of(in, samples, (first + row) * hop - padding + at);
     } else if (at < count) {
         const int bins = length / 2 + 1;
         const float2 v = reinterpret_cast<const float2*>(in)[i64(at) * bins + row];

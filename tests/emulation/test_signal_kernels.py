@@ -1,5 +1,6 @@
 """Fourier transforms, frames and filters against NumPy and SciPy in double precision, thread by thread on the host."""
 
+import functools
 import math
 
 import numpy as np
@@ -14,25 +15,30 @@ RANDOM = np.random.default_rng(5)
 FORMS = {"complex": 0, "real": 1, "half": 2, "real pair": 3, "half pair": 4}
 
 
-def radices(length: int) -> int:
-    """The stages of a length, as digits."""
-    digits = []
-    for factor in (7, 5, 3, 8, 4, 2):
-        while length % factor == 0:
-            digits.append(factor)
-            length //= factor
-    assert length == 1
-    return int("".join(map(str, digits or [1])))
+@functools.cache
+def stages(length: int) -> tuple[int, ...] | None:
+    """The fewest radices of a length, of the least sum."""
+    if length == 1:
+        return ()
+    found = [
+        (*rest, radix) for radix in (2, 3, 4, 5, 7, 8, 9, 10, 12, 14, 15, 16, 20, 21, 25)
+        if length % radix == 0 and (rest := stages(length // radix)) is not None
+    ]  # fmt: skip
+    return min(found, key=lambda radices: (len(radices), sum(radices)), default=None)
 
 
 def plan(length: int, transforms: int) -> tuple[dict[str, object], int]:
     """Options, and bytes of shared memory."""
-    threads = min(1024, 32 * -(-transforms * length // 384))
-    pitch = length + length // 16 | 1
+    radices = stages(length) or (1,)
+    threads = min(1024, 32 * -(-transforms * length // max(radices) // 32))
+    pitch = length + length // radices[0] | 1
+    roots = sum(math.prod(radices[: count + 1]) for count in range(1, len(radices)))
+    digits = int("".join(f"{radix:02}" for radix in reversed(radices)))
     options: dict[str, object] = {
-        "LENGTH": length, "RADICES": radices(length), "TRANSFORMS": transforms, "THREADS": threads,
+        "LENGTH": length, "RADICES": digits, "TRANSFORMS": transforms, "THREADS": max(threads, 32),
+        "CTAS_PER_SM": 1,
     }  # fmt: skip
-    return options, 8 * (transforms * pitch + length)
+    return options, 8 * (transforms * pitch + roots)
 
 
 def transform(
@@ -197,7 +203,7 @@ def check_stft(
     out = np.full(expected.shape, np.nan, np.complex64 if value == 0 else np.float32)
     choice = {"REFLECT": int(reflect), "VALUE": value}
     if not apart:
-        options, shared = plan(length, 3)
+        options, shared = plan(length, 4)
         kernel = Kernel("stft.cu", **options, **choice)
         kernel((2, 2), int(str(options["THREADS"])), x, window, out, samples, hop, count, padding,
                shared=shared, late=[x])  # fmt: skip

@@ -10,9 +10,11 @@ use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Elements of a CTA: of contiguous rows, and of rows across memory, of which several are neighbors.
 const ROW_ELEMENTS: u64 = 4096;
-const STRIDED_ELEMENTS: u64 = 12_288;
+const STRIDED_ELEMENTS: u64 = 8192;
 const MAX_ROWS: u64 = 32;
 const MAX_STRIDED_ROWS: u64 = 16;
+/// Neighboring rows whose elements fill a sector of memory, 32 bytes.
+const SECTOR_ROWS: u64 = 4;
 /// Elements that are in scratch memory at a time, if a row is not longer.
 const SCRATCH_ELEMENTS: u64 = 1 << 24;
 /// The most CTAs along y.
@@ -94,7 +96,8 @@ struct Pass {
 impl Pass {
     fn launch(&self, call: &Call<'_>, x: DevicePointer, out: DevicePointer) -> Result<()> {
         let tile = self.tile;
-        let defines: [Define; 10] = [
+        let defines: [Define; 11] = [
+            ("CTAS_PER_SM", tile.ctas_per_sm(shared_limit(call)).into()),
             ("LENGTH", tile.length.into()),
             ("RADICES", tile.radices.into()),
             ("TRANSFORMS", tile.transforms.into()),
@@ -194,7 +197,10 @@ pub(super) fn transform_rows(
 fn two_passes(call: &Call<'_>, rows: Rows, x: DevicePointer, out: DevicePointer) -> Result<()> {
     let Rows { count, length, .. } = rows;
     let limit = shared_limit(call);
-    let tile = |length| RowTile::new(length, STRIDED_ELEMENTS, MAX_STRIDED_ROWS, limit);
+    let tile = |length| {
+        let elements = STRIDED_ELEMENTS.max(SECTOR_ROWS * length);
+        RowTile::new(length, elements, MAX_STRIDED_ROWS, limit)
+    };
     let tiles = factors(length).and_then(|(first, second)| Some((tile(first)?, tile(second)?)));
     let Some((first, second)) = tiles else {
         return Err(call.error("a length whose factors fit shared memory", length));

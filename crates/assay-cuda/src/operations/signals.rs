@@ -10,8 +10,8 @@ use assay_operations::ElementFormat::F32;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Elements of the frames that a CTA transforms at a time, and pairs of them.
-const FRAME_ELEMENTS: u64 = 6400;
-const MAX_PAIRS: u64 = 16;
+const FRAME_ELEMENTS: u64 = 8192;
+const MAX_PAIRS: u64 = 8;
 /// Elements of frames that are in scratch memory at a time, if a frame is not longer.
 const SCRATCH_ELEMENTS: u64 = 1 << 24;
 const MAX_GRID_Y: u64 = 65_535;
@@ -61,6 +61,11 @@ pub(super) fn stft(call: &Call<'_>) -> Result<()> {
         return Ok(());
     }
     check_batch(call, frames.batch)?;
+    // The kernels' places are numbers of 32 bits, twice as far as the signal where it is mirrored.
+    let reach = frames.count * frames.hop + frames.padding + frames.length;
+    if 2 * reach.max(frames.samples) > i32::MAX as u64 {
+        return Err(call.error("signals of fewer than 2**30 samples", frames.samples));
+    }
     let pairs = frames.count.div_ceil(2);
     let tile =
         RowTile::new(frames.length, FRAME_ELEMENTS, pairs.min(MAX_PAIRS), shared_limit(call));
@@ -82,7 +87,8 @@ impl Frames {
         tile: RowTile,
         operands: [KernelArgument; 3],
     ) -> Result<()> {
-        let defines: [Define; 6] = [
+        let defines: [Define; 7] = [
+            ("CTAS_PER_SM", tile.ctas_per_sm(shared_limit(call)).into()),
             ("LENGTH", tile.length.into()),
             ("RADICES", tile.radices.into()),
             ("TRANSFORMS", tile.transforms.into()),
