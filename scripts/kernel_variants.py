@@ -433,7 +433,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "SEED": "int",
                     "STEP": "int",
                 }
-        case "penalize.cu":
+        case "penalize.cu" | "mask_logits.cu":
             yield from ({"ELEMENT": element} for element in FLOATS)
         case "dequantize.cu" | "quantize.cu":
             for (weight, group), element in product(QUANTIZED, FLOATS):

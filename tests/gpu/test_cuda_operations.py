@@ -518,6 +518,16 @@ def test_penalize_matches_numpy(device: Device) -> None:
         close(logits, expected, "f32")
 
 
+def test_masked_logits_are_minus_infinity(device: Device) -> None:
+    for rows, columns in ((1, 1), (3, 1001), (2, 128_256)):
+        logits, values = upload(device, random(rows, columns), "f32")
+        allowed = RANDOM.integers(0, 2, (rows, -(-columns // 32) * 32)).astype(bool)
+        words = np.packbits(allowed, axis=1, bitorder="little").view(np.int32)
+        operate(device, "mask_logits", [logits, xp.asarray(words, device=device)], [rows, columns])
+        expected = np.where(allowed[:, :columns], values, -np.inf)
+        np.testing.assert_array_equal(logits.to_numpy(), expected.astype(np.float32))
+
+
 def test_invalid_operands_are_named(device: Device) -> None:
     x = xp.zeros((2, 64), dtype=xp.bfloat16, device=device)
     short = xp.zeros(10, dtype=xp.bfloat16, device=device)

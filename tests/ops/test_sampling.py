@@ -165,6 +165,19 @@ def test_penalties(masked: bool) -> None:
     assert np.abs(out - wanted).max() < 1e-6
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 32), (2, 1001), (0, 64)])
+def test_masked_logits_are_minus_infinity_and_others_untouched(rows: int, columns: int) -> None:
+    random = np.random.default_rng(rows)
+    logits = random.standard_normal((rows, columns)).astype(np.float32)
+    allowed = random.random((rows, columns)) < 0.5
+    allowed[:, 32:64], allowed[:, 64:96] = True, False
+    words = np.full((rows, -(-columns // 32) * 4), 0xFF, np.uint8)
+    packed = np.packbits(allowed, axis=1, bitorder="little")
+    words[:, : packed.shape[1]] = packed
+    out = ops.mask_logits(upload(logits), upload(words.view(np.int32))).to_numpy()
+    np.testing.assert_array_equal(out, np.where(allowed, logits, -np.inf))
+
+
 def test_invalid_arguments_are_named() -> None:
     logits = upload(np.ones((2, 3), np.float32))
     floats, numbers = upload([1, 1], "f4"), upload([0, 0], "i4")
@@ -176,3 +189,5 @@ def test_invalid_arguments_are_named() -> None:
         ops.sample(logits, floats, numbers, floats, floats, floats, numbers)
     with pytest.raises(ShapeError, match="counts of shape"):
         ops.penalize(logits, upload([[1]], "i4"), None, floats, floats, floats)
+    with pytest.raises(ShapeError, match="allowed of shape"):
+        ops.mask_logits(logits, upload([[1, 1], [1, 1]], "i4"))

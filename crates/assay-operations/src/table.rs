@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 59] = table! {
+pub static TABLE: [Signature; 60] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -234,6 +234,8 @@ pub static TABLE: [Signature; 59] = table! {
     } {
         integer rows, columns;
     }
+    // Minus infinity where bit t % 32 of word t / 32 of a row's words is not set, for token t.
+    mask_logits { changes logits; reads allowed; } { integer rows, columns; }
     // f32 to and from the format of the other operand; blocks run along the last axis.
     quantize { reads x; writes out; } { integer count; }
     dequantize { reads x; writes out; } { integer count; }

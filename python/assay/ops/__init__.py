@@ -64,7 +64,7 @@ from assay.ops.rope import (
     rope_table as rope_table,
     rope_write as rope_write,
 )
-from assay.ops.sampling import penalize as penalize, sample as sample
+from assay.ops.sampling import mask_logits as mask_logits, penalize as penalize, sample as sample
 from assay.ops.state_space import (
     causal_convolution as causal_convolution,
     selective_scan as selective_scan,

@@ -1,4 +1,4 @@
-"""Token sampling: temperature, min-p, top-k, top-p, and penalties."""
+"""Token sampling: temperature, min-p, top-k, top-p, penalties and masks."""
 
 from __future__ import annotations
 
@@ -79,6 +79,26 @@ def penalize(
         logits.shape,
         logits.device,
         counting.memory_traffic(nbytes(logits, logits, counts, prompt_mask)),
+        label,
+    )
+    return logits
+
+
+def mask_logits(logits: Array, allowed: Array, *, label: str | None = None) -> Array:
+    """Set the logits of tokens that are not allowed to minus infinity, in place.
+
+    `allowed` holds words of 32 bits for each row: token t is allowed where bit t % 32 of word
+    t / 32 is set, as in llguidance, XGrammar and vLLM.
+    """
+    check("mask_logits", "logits", logits, (None, None))
+    rows, columns = logits.shape
+    check("mask_logits", "allowed", allowed, (rows, -(-columns // 32)), I32)
+    call(
+        "mask_logits",
+        [logits, allowed],
+        logits.shape,
+        logits.device,
+        counting.memory_traffic(nbytes(logits, allowed)),
         label,
     )
     return logits

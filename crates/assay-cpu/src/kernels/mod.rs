@@ -37,7 +37,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 40] = [
+const BODIES: [(&str, Body); 41] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -66,6 +66,7 @@ const BODIES: [(&str, Body); 40] = [
     ("gather_rows", gather::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
+    ("mask_logits", sampling::mask_logits),
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
     ("matmul", matmul::matmul),

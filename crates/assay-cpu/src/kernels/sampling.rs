@@ -115,3 +115,15 @@ pub(super) fn penalize(context: Context, call: &Call<'_>) -> Result<()> {
     };
     ops::penalize(context, logits, columns, counts, prompt, &penalties).map_err(op_error)
 }
+
+pub(super) fn mask_logits(context: Context, call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let logits = call.span::<f32>("logits", &[rows, columns])?;
+    let allowed = call.span::<i32>("allowed", &[rows, columns.div_ceil(32)])?;
+    if !call.runs() {
+        return Ok(());
+    }
+    // SAFETY: the kernel runs, and operands do not overlap.
+    let (logits, allowed) = unsafe { (logits.write(), allowed.read()) };
+    ops::mask_logits(context, logits, columns, allowed).map_err(op_error)
+}

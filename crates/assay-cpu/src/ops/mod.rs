@@ -22,6 +22,7 @@ mod sampling;
 mod softmax;
 mod split;
 mod state_space;
+mod token_masks;
 
 pub use crate::context::Context;
 pub use activation::{activate, gate};
@@ -57,3 +58,4 @@ pub use softmax::softmax;
 pub use state_space::{
     Convolution, ScanShape, StateBatch, StepSize, causal_convolution, selective_scan,
 };
+pub use token_masks::mask_logits;

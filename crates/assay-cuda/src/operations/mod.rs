@@ -67,7 +67,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 59] = [
+const BODIES: [(&str, Body); 60] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -120,6 +120,7 @@ const BODIES: [(&str, Body); 59] = [
     ("searchsorted", indexing::searchsorted),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
+    ("mask_logits", sampling::mask_logits),
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
     ("pack", packed_weights::pack),

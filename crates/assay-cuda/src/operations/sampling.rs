@@ -1,4 +1,4 @@
-//! Sampling of the next token, and penalties of logits.
+//! Sampling of the next token, and penalties and masks of logits.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
 use super::define::Define;
@@ -100,5 +100,18 @@ pub(super) fn penalize(call: &Call<'_>) -> Result<()> {
         pointer(frequency),
         int(columns),
     ];
+    call.queue.launch(&function, grid_2d(columns.div_ceil(256), rows, 256), &arguments)
+}
+
+pub(super) fn mask_logits(call: &Call<'_>) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let logits = call.operand("logits", &[rows, columns])?;
+    let allowed = call.typed("allowed", I32, &[rows, columns.div_ceil(32)])?;
+    if rows * columns == 0 {
+        return Ok(());
+    }
+    let number = call.float_type("logits", logits)?;
+    let function = call.function("mask_logits", &[("ELEMENT", number.into())])?;
+    let arguments = [pointer(logits), pointer(allowed), int(columns)];
     call.queue.launch(&function, grid_2d(columns.div_ceil(256), rows, 256), &arguments)
 }

@@ -172,7 +172,7 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
     # the next step would overwrite.
     if not step.totals.is_plain:
         every = (sequence.request.params for sequence in step.scheduled)
-        if any(params.penalized or params.biased for params in every):
+        if any(params.penalized or params.biased or params.masked for params in every):
             return False
         if _top_logprobs_counts(step.scheduled):
             return False

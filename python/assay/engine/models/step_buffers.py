@@ -34,13 +34,20 @@ class StepShape(NamedTuple):
     gathers_samples: bool = False
     """Whether sampled rows are gathered; False where they are all rows in order."""
     penalties: bool = False
+    masked: bool = False
+    """Whether some tokens of some sequences may not be sampled."""
     biased: bool = False
-    """Whether masks or biases are added to the logits, in which case sampling is not captured."""
+    """Whether something is added to the logits."""
     logprobs: bool = False
     decode_only: bool = False
     """Whether every sequence has one new token."""
     adapted: bool = False
     """Whether any sequence has a LoRA adapter."""
+
+    @property
+    def defers_sampling(self) -> bool:
+        """Whether sampling waits for masks or biases, in which case it is not captured."""
+        return self.masked or self.biased
 
 
 class ExpertBuffers(NamedTuple):
@@ -134,6 +141,7 @@ class StepBuffers(NamedTuple):
     sampled_hidden: Array
     logits: Array
     logits_bias: Array | None
+    token_masks: Array | None
     sampling: dict[str, Array]
     token_counts: Array | None
     prompt_mask: Array | None
@@ -259,6 +267,7 @@ class Workspace:
         self.token_counts: Array | None = None
         self.prompt_mask: Array | None = None
         self.logits_bias: Array | None = None
+        self.token_masks: Array | None = None
         self.expert_arrays = self._allocate_experts()
         self.adapter_arrays = {
             name: self._array((max_num_tokens, width), self.activation_type)
@@ -278,6 +287,13 @@ class Workspace:
         if self.logits_bias is None:
             self.logits_bias = self._array(self.logits.shape)
         return self.logits_bias
+
+    def allocate_masks(self) -> Array:
+        """A bit for each token, whether it may be sampled; allocated when the first request needs it."""
+        if self.token_masks is None:
+            rows, vocabulary = self.logits.shape
+            self.token_masks = self._array((rows, -(-vocabulary // 32)), dtypes.int32)
+        return self.token_masks
 
     def _expert_extents(self, tokens: int) -> dict[str, tuple[tuple[int, int], DType]]:
         """The shapes and types of the arrays of `ExpertBuffers`."""
@@ -408,9 +424,12 @@ class Workspace:
         if shape.penalties and self.token_counts is not None and self.prompt_mask is not None:
             token_counts = _view(self.token_counts, dtypes.int32, (samples, vocabulary))
             prompt_mask = _view(self.prompt_mask, dtypes.uint8, (samples, vocabulary))
-        logits_bias = None
+        logits_bias = token_masks = None
         if shape.biased:
             logits_bias = _view(self.allocate_bias(), dtypes.float32, (samples, vocabulary))
+        if shape.masked:
+            masks = self.allocate_masks()
+            token_masks = _view(masks, dtypes.int32, (samples, masks.shape[1]))
         block_tables = integers(layout.block_tables, shape.num_seqs, shape.block_table_width)
         return StepBuffers(
             shape=shape,
@@ -431,6 +450,7 @@ class Workspace:
             ),
             logits=_view(self.logits, dtypes.float32, (samples, vocabulary)),
             logits_bias=logits_bias,
+            token_masks=token_masks,
             sampling=sampling,
             token_counts=token_counts,
             prompt_mask=prompt_mask,

@@ -61,20 +61,20 @@ class GrammarCompiler:
                 self._compiled[constraint] = compiled
                 if len(self._compiled) > MAX_COMPILED:
                     self._compiled.popitem(last=False)
-        return GrammarMatcher(
-            compiled.deep_copy(), self._vocabulary, self._tokenizer, constraint.after
-        )
+        words = -(-int(self._library.vocab_size) // 32)
+        return GrammarMatcher(compiled.deep_copy(), words, self._tokenizer, constraint.after)
 
 
 class GrammarMatcher:
     """Where one output is in its grammar."""
 
-    def __init__(
-        self, matcher: Any, vocabulary: int, tokenizer: Tokenizer, after: str | None
-    ) -> None:
-        """Start; with `after` the constraint begins once the output contains that text."""
+    def __init__(self, matcher: Any, words: int, tokenizer: Tokenizer, after: str | None) -> None:
+        """Start; with `after` the constraint begins once the output contains that text.
+
+        The library's masks have so many words.
+        """
         self._matcher = matcher
-        self._vocabulary = vocabulary
+        self._words = words
         self._tokenizer = tokenizer
         self._after = (after or "").encode()
         self._tail: bytes | None = b"" if after else None
@@ -103,14 +103,14 @@ class GrammarMatcher:
         rest = list(tokens[index:])
         return index + (int(self._matcher.validate_tokens(rest)) if rest else 0)
 
-    def fill_bias(self, rows: npt.NDArray[np.float32], draft_tokens: Sequence[int]) -> None:
-        """Write 0 for allowed tokens and minus infinity for others: the next one, then after each draft.
+    def fill_masks(self, rows: npt.NDArray[np.int32], draft_tokens: Sequence[int]) -> None:
+        """Set the bits of allowed tokens and clear the others: of the next one, then after each draft.
 
         The grammar must allow the draft tokens.
         """
         tail, consumed = self._tail, 0
         for index, row in enumerate(rows):
-            row[:] = 0
+            row[:] = -1
             if tail is None and not self._write_mask(row):
                 return
             if index == len(draft_tokens):
@@ -122,9 +122,11 @@ class GrammarMatcher:
         if consumed and not self._matcher.rollback(consumed):
             self._fail(self._matcher.get_error())
 
-    def _write_mask(self, row: npt.NDArray[np.float32]) -> bool:
+    def _write_mask(self, row: npt.NDArray[np.int32]) -> bool:
+        # A tokenizer may have other tokens than the model has logits: those have no bit, or no use.
+        mask = row if row.size == self._words else np.empty(self._words, np.int32)
         start = time.perf_counter()
-        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
         seconds = time.perf_counter() - start
         if self._matcher.is_error():
             self._fail(self._matcher.get_error())
@@ -132,8 +134,10 @@ class GrammarMatcher:
         if seconds > MAX_MASK_SECONDS:
             self._fail(f"one whose mask took {seconds:.1f} s")
             return False
-        allowed = np.unpackbits(bits, count=self._vocabulary, bitorder="little")
-        row[allowed == 0] = -np.inf
+        if mask is not row:
+            row[:] = 0
+            shared = min(row.size, mask.size)
+            row[:shared] = mask[:shared]
         return True
 
     def _waited(self, tail: bytes, token: int) -> bytes | None:

@@ -110,8 +110,10 @@ class Request:
             arrival_time=time.perf_counter(),
             grammar=grammar,
             adapter=adapter,
-            banned=() if not params.biased else banned_sequences(params.bad_words, tokenizer),
-            is_plain=not (params.penalized or params.biased or params.logprobs is not None),
+            banned=banned_sequences(params.bad_words, tokenizer) if params.bad_words else (),
+            is_plain=not (
+                params.penalized or params.biased or params.masked or params.logprobs is not None
+            ),
         )
 
     @classmethod
@@ -178,18 +180,16 @@ class Request:
             draft = draft[: self.grammar.count_allowed(draft)]
         self.draft_tokens = draft
 
-    def fill_logits_bias(self, rows: npt.NDArray[np.float32]) -> None:
-        """Write what is added to the logits of the next token and of those after each draft token."""
+    def fill_masks(self, rows: npt.NDArray[np.int32]) -> None:
+        """Set the bits of tokens that may come next, and after each draft token."""
         if self.grammar is None:
-            rows[:] = 0
+            rows[:] = -1
         else:
-            self.grammar.fill_bias(rows, self.draft_tokens)
-        for token, bias in self.params.biases:
-            rows[:, token] += bias
+            self.grammar.fill_masks(rows, self.draft_tokens)
         if self.banned or self.num_output_tokens < self.params.min_tokens:
             self._mask_endings(rows)
 
-    def _mask_endings(self, rows: npt.NDArray[np.float32]) -> None:
+    def _mask_endings(self, rows: npt.NDArray[np.int32]) -> None:
         """Mask the last token of banned sequences, and what would end the output too early."""
         output = [*self.tokens[self.num_prompt_tokens :], *self.draft_tokens]
         first = self.num_output_tokens
@@ -197,11 +197,13 @@ class Request:
             masked = completing(self.banned, output[:number])
             if number < self.params.min_tokens:
                 masked |= self.stop_token_ids
-            kept = row[list(masked)].copy()
-            row[list(masked)] = -np.inf
-            if masked and not np.isfinite(row).any():
+            kept = row.copy()
+            words = row.view(np.uint32)
+            for token in masked:
+                words[token // 32] &= ~np.uint32(1 << token % 32)
+            if masked and not row.any():
                 # A grammar that allows nothing else comes first.
-                row[list(masked)] = kept
+                row[:] = kept
 
 
 def _fresh_seed() -> int:

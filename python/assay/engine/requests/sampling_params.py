@@ -119,11 +119,13 @@ class SamplingParams:
 
     @property
     def biased(self) -> bool:
-        """Whether something is added to the logits before penalties: a bias or a mask."""
-        return (
-            bool(self.logit_bias or self.bad_words or self.min_tokens)
-            or self.structured_output is not None
-        )
+        """Whether something is added to the logits before penalties."""
+        return bool(self.logit_bias)
+
+    @property
+    def masked(self) -> bool:
+        """Whether some tokens may not be sampled, which ones following from those before."""
+        return bool(self.bad_words or self.min_tokens) or self.structured_output is not None
 
     @property
     def penalized(self) -> bool:

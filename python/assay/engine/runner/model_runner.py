@@ -33,6 +33,7 @@ from assay.engine.runner.logits_bias import LogitsBias
 from assay.engine.runner.recording import EngineRecorder
 from assay.engine.runner.sampler import sample_tokens
 from assay.engine.runner.step_clock import StepClock
+from assay.engine.runner.token_masks import TokenMasks
 from assay.lazy_import import np
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime
@@ -126,6 +127,7 @@ class ModelRunner:
         self.clock = StepClock(device)
         self._input_batch = InputBatch(self.workspace, kv.block_manager)
         self._logits_bias = LogitsBias(self.workspace)
+        self._token_masks = TokenMasks(self.workspace)
 
     @property
     def recorder(self) -> EngineRecorder | None:
@@ -175,8 +177,8 @@ class ModelRunner:
         """Upload the inputs of a step and launch it, behind one that may still be in flight."""
         buffer_index = 0 if after is None else 1 - after.buffer_index
         totals, launched_s = totals_of(scheduled), time.perf_counter()
-        if is_biased := not totals.is_plain and _is_biased(scheduled):
-            self._logits_bias.begin(scheduled)
+        if not totals.is_plain and _any_masked(scheduled):
+            self._token_masks.begin(scheduled)
         program = self._prepare(scheduled, totals, logprobs, buffer_index)
         self.clock.begin()
         for graph in program.graphs:
@@ -184,8 +186,12 @@ class ModelRunner:
         if not program.graphs:
             for part in self._split(program.buffers, 1):
                 part()
-        if is_biased:
-            self._logits_bias.upload(program.buffers.shape.num_samples)
+        shape = program.buffers.shape
+        if shape.biased:
+            self._logits_bias.upload(scheduled, shape.num_samples)
+        if shape.masked:
+            self._token_masks.upload(shape.num_samples)
+        if shape.defers_sampling:
             sample_tokens(program.buffers)
         self.clock.end(follows=totals.continues)
         if self._recorder is not None:
@@ -332,7 +338,8 @@ class ModelRunner:
             self._block_table_width(totals.longest_context),
             gathers_samples=num_tokens != num_samples,
             penalties=penalties,
-            biased=not totals.is_plain and _is_biased(scheduled),
+            masked=not totals.is_plain and _any_masked(scheduled),
+            biased=not totals.is_plain and _any_biased(scheduled),
             logprobs=logprobs,
             decode_only=decode_only,
             adapted=self.model.shape.adapters is not None and totals.adapted,
@@ -399,15 +406,20 @@ def _doubling(least: int, most: int) -> list[int]:
     return values
 
 
-def _is_biased(scheduled: Sequence[ScheduledSequence]) -> bool:
-    """Whether a mask or bias is added to the logits of any sequence."""
-    return any(one.num_samples and one.request.params.biased for one in scheduled)
+def _any_masked(scheduled: Sequence[ScheduledSequence]) -> bool:
+    """Whether some token of any sequence may not be sampled."""
+    return any(sequence.num_samples and sequence.request.params.masked for sequence in scheduled)
+
+
+def _any_biased(scheduled: Sequence[ScheduledSequence]) -> bool:
+    """Whether something is added to the logits of any sequence."""
+    return any(sequence.num_samples and sequence.request.params.biased for sequence in scheduled)
 
 
 def _split(model: Model, buffers: StepBuffers, count: int) -> list[Callable[[], None]]:
     """What queues a step, in up to `count` parts; masks that are still computed defer its sampling."""
     parts = model.parts(buffers, count)
-    if not buffers.shape.num_samples or buffers.shape.biased:
+    if not buffers.shape.num_samples or buffers.shape.defers_sampling:
         return parts
     last = parts[-1]
 

@@ -7,11 +7,13 @@ from assay.engine.models.step_buffers import StepBuffers
 
 
 def sample_tokens(step: StepBuffers) -> None:
-    """Queue biases, penalties, temperature, top-k, top-p, min-p and the draw from what is left."""
+    """Queue biases, masks, penalties, temperature, top-k, top-p, min-p and the draw."""
     params = step.sampling
     if step.logits_bias is not None:
         logits = step.logits
         logits += step.logits_bias
+    if step.token_masks is not None:
+        ops.mask_logits(step.logits, step.token_masks, label="mask_logits")
     if step.token_counts is not None:
         ops.penalize(
             step.logits,

@@ -33,6 +33,8 @@ _STEP_LABELS: Final = {
     "norm": "final_norm",
     "sampled_rows": "select_logits",
     "head.scale": "lm_head",
+    "bias_logits": "sampling",
+    "mask_logits": "sampling",
     "penalize": "sampling",
     "sample": "sampling",
     "copy_block": "kv_cache_write",
