@@ -13,6 +13,7 @@ from assay.asking.answering import ask
 from assay.asking.commands import Estimate
 from assay.asking.predictions import Plan, Predict, PredictLoad
 from assay.cli.app import run
+from assay.errors import AssayError
 
 from .judging import QUESTIONS
 
@@ -36,6 +37,7 @@ ANSWERED = (
     "interruptions of training llama 3.1 8b on 1T tokens with 64 H100",
     "emissions of training llama 3.1 8b on 1T tokens with 64 H100: norway or poland",
     "how many H100 for 20 requests/s of 1,000 in and 200 out on llama 3.1 8b",
+    "monthly bill for serving 2 billion tokens per day of llama 3.1 8b on H100 at $3/h",
 )
 REFUSED = (
     "how fast is llama 8b on a rtx 3060",
@@ -53,13 +55,15 @@ REFUSED = (
 )
 
 
-def figure(command: Any, capsys: pytest.CaptureFixture[str]) -> float:
+def figure(command: Any, capsys: pytest.CaptureFixture[str], question: str) -> float:
     """The figure that the line of a command prints as JSON, in the unit of the command's own result."""
     program, *words = shlex.split(command.line)
     assert program == "assay"
     capsys.readouterr()
     # 3: of the figures that `assay estimate` prints, another has a gap in the catalog.
-    assert run([*words, "--json"]) in (0, 3), command.line
+    assert run([*words, "--json"]) in (0, 3), (
+        f"{question}: {command.line}: {capsys.readouterr().err}"
+    )
     data = json.loads(capsys.readouterr().out)
     if isinstance(command, Estimate):
         values = {row["name"]: row["value"].split()[0] for row in data["defaults"] if row["value"]}
@@ -75,6 +79,15 @@ def figure(command: Any, capsys: pytest.CaptureFixture[str]) -> float:
     return float(data["value"] if "value" in data else data["unknowns"][0]["value"])
 
 
+def _value(command: Any, question: str) -> float:
+    """The value that a command of an answer has, where it has one."""
+    try:
+        value = command.run().value
+    except AssayError as error:
+        pytest.fail(f"{question}: {command.line}: {error.message}")
+    return float(value)
+
+
 def check_answers(questions: Iterable[str], capsys: pytest.CaptureFixture[str]) -> int:
     """Run every command of every answer again; how many there were."""
     number = 0
@@ -88,7 +101,8 @@ def check_answers(questions: Iterable[str], capsys: pytest.CaptureFixture[str]) 
                 # A run that does not fit is refused with what excludes it: the verdict's reason.
                 assert run(shlex.split(command.line)[1:]) == 2, question
                 continue
-            assert figure(command, capsys) == pytest.approx(command.run().value, rel=1e-9), question
+            printed = figure(command, capsys, question)
+            assert printed == pytest.approx(_value(command, question), rel=1e-9), question
             number += 1
     return number
 

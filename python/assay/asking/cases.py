@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.asking.commands import SERVING, TRAINING, Resolve
 from assay.asking.names import spellings
@@ -15,6 +15,9 @@ from assay.catalog import entries, models, offers
 from assay.catalog.entries import normalize_name
 from assay.errors import InputError
 from assay.plurals import count
+
+if TYPE_CHECKING:
+    from assay.model.resolving.resolver import Resolver
 
 GPUS_OF_A_NODE: Final = 8
 ANSWER: Final = 256
@@ -84,12 +87,26 @@ class Case:
         """The case with further entries of the catalog."""
         return replace(self, includes=tuple(dict.fromkeys((*self.includes, *paths))))
 
+    def needed_by(self, target: str) -> Case:
+        """The case with the values alone that a variable depends on: for a figure beside the asked one."""
+        from assay.model.resolving.unused import used_cone
+
+        resolver = self._resolver()
+        resolver.value(target)
+        used = used_cone(resolver, [target])
+        kept = tuple(text for text in self.assign if text.partition("=")[0] in used)
+        return replace(self, assign=kept)
+
     def value(self, name: str) -> float | None:
         """The value of a variable in base units, without constraints and intervals."""
         return self.values(name)[0]
 
     def values(self, *names: str) -> list[float | None]:
         """Values of several variables in base units."""
+        resolver = self._resolver()
+        return [resolver.value(name) for name in names]
+
+    def _resolver(self) -> Resolver:
         from assay.model.resolving.resolve import make_resolver
         from assay.scenario.question import read_question
 
@@ -97,8 +114,7 @@ class Case:
             preset=self.preset, includes=self.includes, assign=self.assign, variant=self.variant,
             offer=self.offer or None,
         )  # fmt: skip
-        resolver = make_resolver(question.registry, question.inputs, question.variants)
-        return [resolver.value(name) for name in names]
+        return make_resolver(question.registry, question.inputs, question.variants)
 
 
 def is_block_format(name: str) -> bool:

@@ -139,8 +139,11 @@ def _of_token_rate(reading: Reading) -> Outcome:
         f"{accelerator_of(reading)} all of the time; {busy:,.3g} are busy, {amount(rate * days * price, 'USD')} "
         f"by their tokens at {outcome.result.text}"
     )
-    paid_for = case.resolve("econ.serving.rate", intervals=False)
-    commands = (outcome.result.command, case.resolve("serving.throughput"), paid_for)
+    beside = (
+        case.needed_by(target).resolve(target, intervals=False).run().command
+        for target in ("serving.throughput", "econ.serving.rate")
+    )
+    commands = (outcome.result.command, *beside)
     return replace(outcome, text=text, value=whole, scales=False, commands=commands)
 
 
