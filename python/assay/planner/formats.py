@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -43,7 +44,8 @@ def names() -> tuple[str, ...]:
 def canonical(name: str) -> str:
     """A format by any of its usual names."""
     lower = name.strip().lower()
-    alias = _ALIASES.get(lower, lower)
+    # A mix of a GGUF file is mostly of one format: Q4_K_M of Q4_K.
+    alias = re.sub(r"(?<=_k)_[sml]$", "", _ALIASES.get(lower, lower))
     if alias not in names():
         raise unknown_name("weight format", name, (*names(), *_ALIASES))
     return alias

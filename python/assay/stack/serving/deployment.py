@@ -68,6 +68,13 @@ micro_batches = scope.declare(
 compute_bits = _choice("compute_bits, b: bits of operands in the tensor cores, projections", _FORMATS)
 expert_bits = _choice("expert_bits, b_e: bits of operands in the tensor cores, experts", _FORMATS)
 weight_bytes = _choice("weight_bytes, B_w [byte]: bytes of a stored weight", _FORMATS)
+embedding_bytes = scope.declare(
+    "embedding_bytes, B_v [byte]: bytes of a stored weight of the embedding and the output projection, where other "
+    "weights are narrower. Unless given, 2: engines keep them in 16 bits",
+    bounds=POSITIVE,
+    equals=number("2 byte"),
+    reference=_FORMATS,
+)
 expert_bytes = _choice("expert_bytes, B_x [byte]: bytes of a stored weight of experts", _FORMATS)
 kv_bytes = _choice("kv_bytes, B_k [byte]: bytes of a stored key or value element", _FORMATS)
 

@@ -21,6 +21,8 @@ _MEGATRON = cited(works.MEGATRON, "sec. 3")
 _FLASH = cited(works.FLASH_ATTENTION)
 _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
+# Of the output projection, which is multiplied in 16 bits and may be stored in fewer.
+_HEAD = minimum(d.embedding_bytes, BYTES_16_BIT)
 _DENSE_KERNELS = 7
 """Kernels of a layer besides the small ones: four GEMMs, attention, and two all-reduces or norms."""
 
@@ -139,7 +141,7 @@ def _logits(step: Step) -> Work:
         shapes.vocabulary / d.tensor,
         shapes.hidden,
         in_16_bits=True,
-        element=step.load.head_element,
+        element=step.load.head_element if step.load.head_element is not None else _HEAD,
     )
     return step.item("logits", "logits", work)
 

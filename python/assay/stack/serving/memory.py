@@ -16,7 +16,7 @@ _PROFILE = cited(
     "vLLM documentation, engine arguments, and source, gpu_worker.py",
     "determine_available_memory: KV cache in what a profiled step leaves",
 )
-# Activations are in 16 bits; embedding, output projection and norms too, where other weights are narrower.
+# Activations are in 16 bits.
 _WIDE = number("2 byte")
 
 expert_parameters = scope.declare(
@@ -36,7 +36,7 @@ weight_memory = scope.declare(
     equals=engine.memory_error
     * (
         expert_parameters * d.expert_bytes
-        + parameters.embedding_parameters * maximum(d.weight_bytes, _WIDE)
+        + parameters.embedding_parameters * maximum(d.weight_bytes, d.embedding_bytes)
         + (parameters.parameters - expert_parameters - parameters.embedding_parameters) * d.weight_bytes
         + (d.attention_replicas - 1) * (attention_parameters + _shared) * d.weight_bytes
     )
