@@ -75,7 +75,7 @@ def judge(row: dict[str, Any], answer: AskAnswer) -> str:
     numbers = [
         part.value for part in answer.reading.mentions if isinstance(part.value, float | int)
     ]
-    said = [*outcome.lines, outcome.text, *outcome.assumed]
-    said += [part.words for part in answer.reading.mentions]
-    said += [f"{number * scale:g}" for number in numbers for scale in (1, 1000)]
-    return "right" if all(used in " ".join(said) for used in row["uses"]) else "partly"
+    shown = [*outcome.lines, outcome.text, *outcome.assumed]
+    shown += [part.words for part in answer.reading.mentions]
+    shown += [f"{number * scale:g}" for number in numbers for scale in (1, 1000)]
+    return "right" if all(used in " ".join(shown) for used in row["uses"]) else "partly"

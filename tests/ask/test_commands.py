@@ -11,7 +11,7 @@ import pytest
 
 from assay.asking.answering import ask
 from assay.asking.commands import Estimate
-from assay.asking.predictions import Plan, Predict, PredictLoad
+from assay.asking.predictions import Plan, PlanMost, Predict, PredictLoad
 from assay.cli.app import run
 from assay.errors import AssayError
 
@@ -69,6 +69,8 @@ def figure(command: Any, capsys: pytest.CaptureFixture[str], question: str) -> f
         values = {row["name"]: row["value"].split()[0] for row in data["defaults"] if row["value"]}
         values |= {row["target"]: row["value"] for row in data["report"]["targets"]}
         return float(values[command.target])
+    if isinstance(command, PlanMost):
+        return float(data["traffic"]["peak_rate"])
     if isinstance(command, Plan):
         return float(data["best"]["gpus"])
     if isinstance(command, Predict):

@@ -56,8 +56,8 @@ def test_replicas_for_a_rate_are_as_wide_as_takes_the_fewest_gpus() -> None:
     assert outcome.unit == "node"
     assert isinstance(command, Plan)
     # Four GPUs hold its 405 GB, too, but their replicas take more of them or keep no limit.
-    assert command.tensor == 8
-    narrower = replace(command, tensor=4)
+    assert command.servers.tensor == 8
+    narrower = replace(command, servers=replace(command.servers, tensor=4))
     try:
         gpus = narrower.option().gpus
     except AssayError:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from assay.asking.amounts import amount
-from assay.asking.cases import Case, common_provider, gpus_of, serving_case
+from assay.asking.case import Case
+from assay.asking.cases import common_provider, gpus_of, serving_case
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.catalog import offers

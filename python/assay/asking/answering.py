@@ -13,11 +13,11 @@ from assay.asking.adapting import adapted, with_sized_gpus
 from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
 from assay.asking.comparing import alternatives, as_asked, best_accelerator, compare, what_if
 from assay.asking.intents.intent import Intent
-from assay.asking.intents.table import INTENTS, has_cue
-from assay.asking.names import near, title
+from assay.asking.intents.table import INTENTS, has_cue, understood_words
+from assay.asking.names import near, near_words, swapped, title
 from assay.asking.nearest import filled, keeps
 from assay.asking.outcome import Outcome
-from assay.asking.reading import FILLER, Mention, Reading, read
+from assay.asking.reading import COMMON, FILLER, Mention, Reading, read
 from assay.asking.recognizing import is_change, recognized, workload_of
 from assay.asking.rents import with_price_per_gpu
 from assay.asking.several import joined, parts_of
@@ -27,7 +27,7 @@ from assay.asking.unused import unused
 from assay.catalog import constants, entries
 from assay.errors import AssayError, InputError
 
-_COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+)+")
+_COMPOUND: Final = re.compile(r"(?<![a-z0-9.])[a-z0-9.]+(?:[-_/][a-z0-9]+(?:\.\d+)?)+")
 _PER_GPU: Final = (
     "throughput", "ttft", "tpot", "latency", "capacity", "duration", "training-throughput", "mfu",
 )  # fmt: skip
@@ -333,7 +333,11 @@ def _refused(
 def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> InputError:
     """The refusal that names the words, with names that are near to them."""
     names = {part.words for part in reading.mentions}
-    suggestions = near(reading.text, [word for word in words if word not in names])
+    unknown = [word for word in words if word not in names]
+    known = FILLER | COMMON | understood_words()
+    suggestions = swapped(unknown, known)
+    suggestions |= near(reading.text, [word for word in unknown if word not in suggestions])
+    suggestions |= near_words([word for word in unknown if word not in suggestions], known)
     close = "; ".join(
         f'"{word}": did you mean {" or ".join(names)}?' for word, names in suggestions.items()
     )
@@ -341,8 +345,10 @@ def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> Inp
     shown = [
         next((text for text in whole if word in re.split(r"[-_/]", text)), word) for word in words
     ]
-    what = ", ".join(f'"{word}"' for word in dict.fromkeys(shown)) or "the question"
     hint = "; ".join(filter(None, (close, nearest and f"nearest: {nearest}")))
-    return InputError(
-        f"not understood: {what}", hint or "docs/guides/asking.md has what may be asked"
-    )
+    hint = hint or "docs/guides/asking.md has what may be asked"
+    if not shown and reading.mentions:
+        read_words = ", ".join(f'"{part.words}"' for part in reading.mentions)
+        return InputError(f"nothing is asked for, of {read_words}", hint)
+    what = ", ".join(f'"{word}"' for word in dict.fromkeys(shown)) or "the question"
+    return InputError(f"not understood: {what}", hint)

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
 
-from assay.asking.commands import SERVING, TRAINING, Resolve
+from assay.asking.case import GPUS_OF_A_NODE, Case, number
+from assay.asking.commands import SERVING, TRAINING
 from assay.asking.names import spellings
 from assay.asking.reading import Mention, Reading
+from assay.asking.splitting import FEWEST, fewest, laid_out, layout_of, one_instance, refuse_several
 from assay.catalog import entries, models, offers
 from assay.catalog.entries import normalize_name
 from assay.errors import InputError
-from assay.plurals import count
 
-if TYPE_CHECKING:
-    from assay.model.resolving.resolver import Resolver
-
-GPUS_OF_A_NODE: Final = 8
 ANSWER: Final = 256
 """Output tokens of a request that a question does not say."""
 ASSUMED_REQUESTS: Final = 64
 """Requests at once that the scenario has."""
 SHORT: Final = "1,024 tokens in, 128 out"
 """Lengths of requests that arrive at a rate, where a question does not say them."""
-FEWEST: Final = "the fewest that hold it"
-"""What is said of the GPUs of a layout that was chosen by memory alone."""
-ONE_INSTANCE: Final = "one instance over all of them: "
 RENT: Final = "econ.rent.price"
-GROUPS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
-"""Tensor ranks and pipeline stages of an instance, in the order in which they are tried."""
-_LAYOUTS_TRIED: Final = 12
 _TRAINED_SEQUENCE: Final = 8192
 """Tokens of the sequences of the training scenario."""
 CONCURRENCIES: Final = "1,2,4,8,12,16,24,32,48,64,96,128,160,192,256"
@@ -57,74 +48,9 @@ _VALUES: Final = {
 """Values of the graph that slots give."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """A preset with the entries and values of a question, and what was assumed beside them."""
-
-    preset: str
-    includes: tuple[str, ...] = ()
-    assign: tuple[str, ...] = ()
-    variant: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    layout: tuple[int, int] = (1, 1)
-    offer: str = ""
-
-    def resolve(self, target: str, *options: str, intervals: bool = True) -> Resolve:
-        """The command that resolves a variable in it."""
-        return Resolve(
-            target, self.preset, self.includes, self.assign, self.variant, self.offer, options,
-            intervals,
-        )  # fmt: skip
-
-    def given(self, **more: Any) -> Case:
-        """The case with further values, by name of the variable with `__` for dots."""
-        added = tuple(f"{name.replace('__', '.')}={value}" for name, value in more.items())
-        names = {text.partition("=")[0] for text in added}
-        kept = tuple(text for text in self.assign if text.partition("=")[0] not in names)
-        return replace(self, assign=(*kept, *added))
-
-    def with_entries(self, *paths: str) -> Case:
-        """The case with further entries of the catalog."""
-        return replace(self, includes=tuple(dict.fromkeys((*self.includes, *paths))))
-
-    def needed_by(self, target: str) -> Case:
-        """The case with the values alone that a variable depends on: for a figure beside the asked one."""
-        from assay.model.resolving.unused import used_cone
-
-        resolver = self._resolver()
-        resolver.value(target)
-        used = used_cone(resolver, [target])
-        kept = tuple(text for text in self.assign if text.partition("=")[0] in used)
-        return replace(self, assign=kept)
-
-    def value(self, name: str) -> float | None:
-        """The value of a variable in base units, without constraints and intervals."""
-        return self.values(name)[0]
-
-    def values(self, *names: str) -> list[float | None]:
-        """Values of several variables in base units."""
-        resolver = self._resolver()
-        return [resolver.value(name) for name in names]
-
-    def _resolver(self) -> Resolver:
-        from assay.model.resolving.resolve import make_resolver
-        from assay.scenario.question import read_question
-
-        question = read_question(
-            preset=self.preset, includes=self.includes, assign=self.assign, variant=self.variant,
-            offer=self.offer or None,
-        )  # fmt: skip
-        return make_resolver(question.registry, question.inputs, question.variants)
-
-
 def is_block_format(name: str) -> bool:
     """Whether a format is one of GGUF files."""
     return _GGUF.match(name) is not None
-
-
-def number(value: float) -> str:
-    """A number as commands take it."""
-    return f"{value:.10g}"
 
 
 def model_of(reading: Reading, workload: str = "serving") -> str:
@@ -323,13 +249,28 @@ def _with_formats(case: Case, reading: Reading) -> Case:
     case = case.given(serving__weight_bytes=size, serving__compute_bits=run.compute_bits)
     if case.value("architecture.experts"):
         case = case.given(serving__expert_bytes=size, serving__expert_bits=run.compute_bits)
-    if run.note:
-        case = replace(case, assumed=(*case.assumed, run.note))
     if is_block_format(run.format):
-        # Who runs GGUF files has an engine that takes what it needs, not nine tenths at its start.
-        case = case.given(serving__memory_share=1)
-        case = replace(case, assumed=(*case.assumed, "all of the memory, as llama.cpp takes it"))
-    return case
+        return _of_file(case, name, model_of(reading))
+    return replace(case, assumed=(*case.assumed, run.note)) if run.note else case
+
+
+def _of_file(case: Case, name: str, model: str) -> Case:
+    """The case with the weights of a GGUF file, tensor by tensor, in the memory that llama.cpp takes."""
+    from assay.planner import gguf_mixes
+
+    said = f"{name} weights, multiplied in 16 bits"
+    if gguf_mixes.canonical(name):
+        mix = gguf_mixes.mix(name, models.find(model).shapes)
+        case = case.given(
+            serving__weight_bytes=f"{mix.weights:.6g} byte",
+            serving__embedding_bytes=f"{mix.embeddings:.6g} byte",
+        )
+        if case.value("architecture.experts"):
+            case = case.given(serving__expert_bytes=f"{mix.experts:.6g} byte")
+        said = f"{said}, {8 * mix.weights:.3g} bits each and {8 * mix.embeddings:.3g} of embeddings"
+    # Who runs GGUF files has an engine that takes what it needs, not nine tenths at its start.
+    case = case.given(serving__memory_share=1)
+    return replace(case, assumed=(*case.assumed, said, "all of the memory, as llama.cpp takes it"))
 
 
 def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
@@ -344,10 +285,10 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
         return laid_out(case, (int(tensor), 1))
     if gpus is not None:
         if fits:
-            _refuse_several(case, gpus)
+            refuse_several(case, gpus)
         layout = layout_of(case, gpus)
         case = laid_out(case, layout)
-        return case if gpus == 1 else replace(case, assumed=(*case.assumed, _one_instance(layout)))
+        return case if gpus == 1 else replace(case, assumed=(*case.assumed, one_instance(layout)))
     if not fits:
         return case
     layout = fewest(case, lone)
@@ -356,105 +297,6 @@ def _with_layout(case: Case, reading: Reading, fits: bool, lone: bool) -> Case:
     case = laid_out(case, layout)
     of = FEWEST if lone else f"{FEWEST} and its requests"
     return replace(case, assumed=(*case.assumed, f"{layout[0] * layout[1]} GPUs, {of}"))
-
-
-def _refuse_several(case: Case, gpus: int) -> None:
-    """Refuse more GPUs than one instance would be spread over: what is asked for is of one."""
-    if gpus <= 2 * GPUS_OF_A_NODE:
-        return
-    held = math.prod(fewest(case, lone=True))
-    if gpus > 2 * max(GPUS_OF_A_NODE, held):
-        raise InputError(
-            f"{gpus:,} GPUs are several replicas of a model that {count(held, 'GPU')} of them hold",
-            f"ask for one replica, such as of {max(GPUS_OF_A_NODE, held)} GPUs",
-        )
-
-
-def _one_instance(layout: tuple[int, int]) -> str:
-    tensor, pipeline = layout
-    stages = f" and {pipeline} pipeline stages" if pipeline > 1 else ""
-    return f"{ONE_INSTANCE}{count(tensor, 'tensor rank')}{stages}"
-
-
-def layout_of(case: Case, gpus: int) -> tuple[int, int]:
-    """Tensor ranks within a node that split the heads, and pipeline stages over the rest of the GPUs."""
-    heads, depth = (round(v or 1) for v in case.values("architecture.heads", "architecture.layers"))
-    for tensor in range(min(gpus, GPUS_OF_A_NODE), 0, -1):
-        if gpus % tensor == 0 and heads % tensor == 0 and gpus // tensor <= depth:
-            return tensor, gpus // tensor
-    raise InputError(
-        f"{gpus:,} GPUs: one instance of {heads} query heads and {depth} layers cannot be split over "
-        "all of them",
-        "ask for the GPUs of one instance: up to 8, or some nodes of 8",
-    )
-
-
-def widest(case: Case, gpus: int) -> Case:
-    """The case on a layout of the GPUs that holds the model, or on the widest legal one where none does.
-
-    Over all of them first: tensor ranks of a node that split the heads, then pipeline stages; then over
-    fewer, whose instances are replicas.
-    """
-    heads, depth = (round(v or 1) for v in case.values("architecture.heads", "architecture.layers"))
-    tried = []
-    for used in range(gpus, 0, -1):
-        for tensor in range(min(used, GPUS_OF_A_NODE), 0, -1):
-            if used % tensor == 0 and heads % tensor == 0 and used // tensor <= depth:
-                tried.append((tensor, used // tensor))
-        if len(tried) >= _LAYOUTS_TRIED:
-            break
-    for layout in tried:
-        if is_held(memory(laid := laid_out(case, layout))):
-            whole = layout[0] * layout[1] == gpus > 1
-            return replace(laid, assumed=(*laid.assumed, _one_instance(layout))) if whole else laid
-    return laid_out(case, tried[0] if tried else layout_of(case, gpus))
-
-
-def laid_out(case: Case, layout: tuple[int, int]) -> Case:
-    """The case with so many tensor ranks and pipeline stages."""
-    tensor, pipeline = layout
-    more: dict[str, int] = {"serving__tensor": tensor}
-    if pipeline > 1:
-        more["serving__pipeline"] = pipeline
-    return replace(case.given(**more), layout=layout)
-
-
-def memory(case: Case) -> Mapping[str, float]:
-    """What decides whether a model fits, in base units."""
-    names = (
-        "serving.cache_memory", "serving.one_request_memory", "serving.requests_that_fit",
-        "serving.concurrency", "serving.batch_limit", "architecture.heads", "serving.weight_memory",
-        "gpu.memory.capacity",
-    )  # fmt: skip
-    values = case.values(*names)
-    return {
-        name: math.nan if value is None else value
-        for name, value in zip(names, values, strict=True)
-    }
-
-
-def fewest(case: Case, lone: bool = False) -> tuple[int, int]:
-    """The smallest layout that holds the model and all its requests, else the model."""
-    enough = None
-    for layout in GROUPS:
-        sizes = memory(laid_out(case, layout))
-        if not is_held(sizes) or sizes["architecture.heads"] % layout[0]:
-            continue
-        running = min(sizes["serving.concurrency"], sizes["serving.batch_limit"])
-        if lone or running <= sizes["serving.requests_that_fit"]:
-            return layout
-        enough = enough or layout
-    if enough is None:
-        raise InputError(
-            f"the model does not fit on {GROUPS[-1][0] * GROUPS[-1][1]} GPUs of this kind",
-            "a smaller format of weights, or GPUs with more memory",
-        )
-    return enough
-
-
-def is_held(sizes: Mapping[str, float]) -> bool:
-    """Whether the weights and one request fit."""
-    return sizes["serving.one_request_memory"] <= sizes["serving.cache_memory"]
 
 
 def training_case(reading: Reading) -> Case:

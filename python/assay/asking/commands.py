@@ -259,6 +259,7 @@ class Estimate:
         gpus = estimated.preset.exact_inputs.values.get("training.gpus")
         if gpus is not None and not {"gpus", "days"} & set(dict(self.options)):
             assumed = (*assumed, f"{gpus:,.0f} GPUs, the fewest that finish in 90 days")
+        assumed = (*assumed, *_layout(estimated.preset.exact_inputs.values))
         for target in estimated.report.targets:
             if target.target == self.target and target.resolution is not None:
                 result = of_resolution(self, target.resolution)
@@ -266,6 +267,18 @@ class Estimate:
         else:
             result = of_resolution(self, estimated.preset.resolve(self.target))
         return replace(result, notes=(*result.notes, *answer.notes), assumed=assumed)
+
+
+def _layout(values: Mapping[str, float]) -> tuple[str, ...]:
+    """The layout of a run that takes more than one GPU, and what its software does."""
+    if values.get("training.gpus", 1.0) <= 1:
+        return ()
+    ranks = (values.get(f"parallelism.{name}", 1.0) for name in ("tensor", "pipeline"))
+    tensor, pipeline = ranks
+    return (
+        f"the fastest layout that fits, tensor {tensor:.0f} and pipeline {pipeline:.0f}, of software that "
+        "overlaps what it can",
+    )
 
 
 def of_resolution(command: Command, resolution: Resolution) -> Result:

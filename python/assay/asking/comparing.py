@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.affording import within_limits
+from assay.asking.case import GPUS_OF_A_NODE
 from assay.asking.cases import (
     ASSUMED_REQUESTS,
-    GPUS_OF_A_NODE,
-    ONE_INSTANCE,
     accelerator_of,
     common_provider,
     gpus_of,
@@ -21,6 +20,7 @@ from assay.asking.choosing import comparatives, wants_worst
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.splitting import ONE_INSTANCE
 from assay.asking.spreading import spread
 from assay.asking.text import MASKS
 from assay.errors import AssayError, InputError
@@ -59,6 +59,7 @@ _DRIVERS: Final[tuple[tuple[str, str, str], ...]] = (
 _DRIVER_WORDS: Final = {slot: re.compile(words) for slot, words, _ in _DRIVERS}
 _LONE: Final = re.compile(r"\ban? " + MASKS["accelerator"])
 """A GPU without a number, beside others with one."""
+_EACH: Final = re.compile(r"\beach\b")
 _LABELS: Final = {
     "tensor": "tensor {}", "concurrency": "batch {}", "context": "context {}", "prompt": "prompt {}",
     "output": "output {}",
@@ -153,7 +154,8 @@ def compare(
     more_first = more_is_better != wants_worst(reading, more_is_better)
     slots, every = alternatives(reading)
     several = "gpus" in reading.slots - slots and reading.get("gpus") != 1
-    if several and "accelerator" in slots and _LONE.search(reading.rest):
+    unsaid = _LONE.search(reading.rest) and not _EACH.search(reading.rest)
+    if several and "accelerator" in slots and unsaid:
         raise InputError(
             f"{reading.get('gpus'):,} GPUs of which of them?", 'say so: "4 H100 or one H200"'
         )

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from assay.asking.amounts import amount
+from assay.asking.case import Case
 from assay.asking.cases import (
     CONCURRENCIES,
-    Case,
     accelerator_of,
     gpus_of,
     require_place,
@@ -77,6 +77,18 @@ def cost(reading: Reading) -> Outcome:
         per_dollar = 1 / (outcome.result.value or math.nan)
         return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
     return outcome
+
+
+def affordable_tokens(reading: Reading) -> Outcome:
+    """Output tokens that so many dollars pay for."""
+    money = float(reading.get("budget"))
+    outcome = cost(reading.with_values({"budget": None}))
+    number = money / (outcome.result.value or math.nan)
+    number *= 1e6 if "Mtoken" in outcome.result.unit else 1.0
+    text = (
+        f"{float(f'{number:.3g}'):,.0f} tokens for {amount(money, 'USD')}, at {outcome.result.text}"
+    )
+    return replace(outcome, text=text, value=number, unit="token")
 
 
 def at_speed(reading: Reading) -> Outcome:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from assay.asking.amounts import amount
+from assay.asking.case import Case
 from assay.asking.cases import (
     RENT,
-    Case,
     accelerator_of,
     assumptions,
     gpus_of,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.asking.amounts import amount
-from assay.asking.cases import Case
+from assay.asking.case import Case
 from assay.asking.commands import SERVING, Command
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading

@@ -6,17 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from assay.asking.cases import (
-    FEWEST,
-    GPUS_OF_A_NODE,
-    GROUPS,
-    Case,
-    gpus_of,
-    is_held,
-    laid_out,
-    memory,
-)
+from assay.asking.case import GPUS_OF_A_NODE, Case
+from assay.asking.cases import gpus_of
 from assay.asking.reading import Reading
+from assay.asking.splitting import FEWEST, GROUPS, is_held, laid_out, memory
 from assay.plurals import count
 
 

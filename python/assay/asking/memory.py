@@ -9,26 +9,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.case import Case
 from assay.asking.cases import (
     CONCURRENCIES,
-    Case,
     accelerator_of,
-    fewest,
     gpus_of,
-    is_block_format,
-    is_held,
-    laid_out,
-    memory,
     model_of,
     serving_case,
     unsaid_lengths,
     unsaid_limits,
-    widest,
 )
 from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import dividing_requests, fewest_for_requests, requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
+from assay.asking.splitting import fewest, is_held, laid_out, memory, widest
 from assay.asking.text import MASKS
 from assay.catalog import entries, models, offers
 from assay.errors import AssayError, InfeasibleError, InputError
@@ -52,22 +47,10 @@ _A_SINGLE: Final = re.compile(r"\b(?:an?|one|single|my) " + MASKS["accelerator"]
 def weights(reading: Reading) -> Outcome:
     """Bytes of the weights of one copy of the model."""
     case = serving_case(reading, fits=False)
-    if is_block_format(str(reading.get("format"))) and case.layout == (1, 1):
-        return _of_file(case)
     result = _fact(case, "serving.weight_memory")
     split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
     size = result.text if split else result.text.removesuffix("/GPU")
     return Outcome(f"weights: {size}{split}", result, assumed=_model_only(case))
-
-
-def _of_file(case: Case) -> Outcome:
-    """Bytes of a file in a block format, whose embeddings are in it, too."""
-    result = _fact(case, "architecture.parameters")
-    bytes_each = case.value("serving.weight_bytes") or math.nan
-    size = (result.value or math.nan) * bytes_each / 1e9
-    text = f"weights: {size:.4g} GB: {result.text} of {8 * bytes_each:.3g} bits"
-    said = ("embeddings in the format of the others; mixed files such as Q4_K_M are larger",)
-    return Outcome(text, result, assumed=(*_model_only(case), *said), value=size, unit="GB")
 
 
 def whole(reading: Reading) -> Outcome:

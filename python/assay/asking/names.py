@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,9 @@ from assay.catalog.entries import normalize_name
 _FOLDER: Final = files("assay.catalog").joinpath("data")
 _NEAR: Final = 0.74
 """Likeness of spellings, by difflib, from which one is suggested: one letter of four differs."""
+_NEAR_WORD: Final = 0.85
+"""That of words, from which one is suggested: one letter of seven is missing."""
+_SHORTEST_WORD: Final = 3
 _GROUPS: Final = (("model", "models"), ("accelerator", "accelerators"), ("node", "nodes"))
 _LONGEST_NAME: Final = 7
 """Parts of the longest name."""
@@ -129,14 +132,19 @@ def _renting_providers() -> Iterator[str]:
 
 
 @cache
-def _short_models() -> tuple[tuple[str, Name], ...]:
-    """Family and size without a version, or with the first part of it: the newest has it."""
+def _parsed() -> tuple[tuple[re.Match[str], str], ...]:
+    """Models whose names have a family and a size, the newest version first."""
     parsed = [
         (match, name) for name in entries.names("models") if (match := _MODEL.fullmatch(name))
     ]
-    parsed.sort(key=lambda pair: -float(pair[0]["version"] or 0))
+    return tuple(sorted(parsed, key=lambda pair: -float(pair[0]["version"] or 0)))
+
+
+@cache
+def _short_models() -> tuple[tuple[str, Name], ...]:
+    """Family and size without a version, or with the first part of it: the newest has it."""
     shorts = []
-    for match, name in parsed:
+    for match, name in _parsed():
         version = (match["version"] or "").partition(".")[0]
         shorts.append(
             (f"{match['family']}{match['version'] or ''}{match['size']}", Name("model", name))
@@ -148,21 +156,14 @@ def _short_models() -> tuple[tuple[str, Name], ...]:
 
 @cache
 def _by_size() -> dict[str, str]:
-    """The model that a bare size stands for."""
+    """The model that a bare size stands for: of a usual family, the newest; else of any."""
     known: dict[str, str] = {}
-    short: dict[str, Name] = {}
-    for text, name in _short_models():
-        short.setdefault(text, name)
-    sizes = [match["size"] for name in entries.names("models") if (match := _MODEL.fullmatch(name))]
     for family in _FAMILIES:
-        for size in sizes:
-            model = short.get(f"{family}{size}")
-            if model is not None:
-                known.setdefault(size, model.entry)
-    for size in sizes:
-        for text, name in short.items():
-            if text.endswith(size) and not text[: -len(size)][-1:].isdigit():
-                known.setdefault(size, name.entry)
+        for match, name in _parsed():
+            if match["family"] == family:
+                known.setdefault(match["size"], name)
+    for match, name in _parsed():
+        known.setdefault(match["size"], name)
     return known
 
 
@@ -198,11 +199,19 @@ def _longest(parts: Sequence[tuple[str, int, int]]) -> tuple[int, Name] | None:
     for length in range(len(parts), 0, -1):
         spelling = "".join(part for part, _, _ in parts[:length])
         for tried in (spelling, spelling.removesuffix("s")):
-            if tried in known:
+            if tried in known and not _has_another_size(known[tried], parts[:length]):
                 following = parts[length][0] if length < len(parts) else ""
                 extra = following in _SUFFIXES and known[tried].slot == "model"
                 return length + extra, known[tried]
     return None
+
+
+def _has_another_size(name: Name, parts: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether a size among the parts is not the model's: a "Qwen 34B" is no Qwen3 4B."""
+    match = _MODEL.fullmatch(name.entry) if name.slot == "model" else None
+    if match is None:
+        return False
+    return any(_SIZE.fullmatch(part) and part != match["size"] for part, _, _ in parts)
 
 
 def bare_sizes(text: str) -> list[tuple[int, int, Name]]:
@@ -213,6 +222,26 @@ def bare_sizes(text: str) -> list[tuple[int, int, Name]]:
         for part, start, end in tokens(text)
         if _SIZE.fullmatch(part) and part in by_size
     ]
+
+
+def swapped(words: Sequence[str], known: Collection[str]) -> dict[str, list[str]]:
+    """Words that are understood, of the letters of those that are not: "trian" is "train"."""
+    letters = {"".join(sorted(word)): word for word in sorted(known)}
+    return {
+        word: [letters[key]]
+        for word in words
+        if len(word) >= _SHORTEST_WORD and (key := "".join(sorted(word))) in letters
+    }
+
+
+def near_words(words: Sequence[str], known: Collection[str]) -> dict[str, list[str]]:
+    """Words that are understood, near to those of a question that are not: "bandwith"."""
+    close = {
+        word: difflib.get_close_matches(word, sorted(known), n=1, cutoff=_NEAR_WORD)
+        for word in words
+        if len(word) >= _SHORTEST_WORD and word.isalpha()
+    }
+    return {word: matches for word, matches in close.items() if matches}
 
 
 def near(text: str, words: Sequence[str]) -> dict[str, list[str]]:

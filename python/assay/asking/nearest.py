@@ -7,19 +7,12 @@ import shlex
 from dataclasses import replace
 from typing import Any, Final
 
-from assay.asking.cases import (
-    DEFAULTS,
-    GPUS_OF_A_NODE,
-    Case,
-    gpus_of,
-    is_held,
-    memory,
-    place_entries,
-    serving_case,
-)
+from assay.asking.case import GPUS_OF_A_NODE, Case
+from assay.asking.cases import DEFAULTS, gpus_of, place_entries, serving_case
 from assay.asking.commands import SERVING, Estimate
 from assay.asking.predictions import PredictLoad
 from assay.asking.reading import Reading
+from assay.asking.splitting import is_held, memory
 from assay.asking.training import tokens_text
 from assay.catalog import entries
 from assay.errors import AssayError

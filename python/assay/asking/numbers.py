@@ -251,9 +251,11 @@ def weight_format(match: re.Match[str]) -> str:
 
 
 def block_format(match: re.Match[str]) -> str:
-    """A format of GGUF files: Q4 and Q4_K_M are mostly Q4_K."""
-    text = re.sub(r"(?<=_k)_[sml]$", "", match["f"].replace("-", "_"))
-    return {"q8": "q8_0"}.get(text, text if "_" in text else f"{text}_k")
+    """A format of GGUF files: Q4 and Q4_K are Q4_K_M, as llama.cpp takes them."""
+    from assay.planner import gguf_mixes
+
+    text = match["f"].replace("-", "_")
+    return gguf_mixes.canonical(text) or text
 
 
 FORMAT = (

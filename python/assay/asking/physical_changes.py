@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from assay.asking.cases import Case
+from assay.asking.case import Case
 from assay.asking.commands import TRAINING, Result
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from assay.asking.amounts import amount
-from assay.asking.cases import Case
+from assay.asking.case import Case
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading

@@ -12,6 +12,7 @@ from assay.lazy_import import np
 
 if TYPE_CHECKING:
     from assay.planner.capacity.option import Option
+    from assay.planner.capacity.planning import Planner
 
 
 class _Prediction:
@@ -114,12 +115,11 @@ _LOAD_FIGURES: Final = {
 
 
 @dataclass(frozen=True)
-class Plan(_Prediction):
-    """`assay plan`: the fewest GPUs that serve random arrivals at a rate within a service level."""
+class Servers(_Prediction):
+    """What `assay plan` is told of requests that arrive at random, and of the servers for them."""
 
     model: str
     gpu: str
-    rate: float
     prompt: int
     output: int
     limits: tuple[float, float, float]
@@ -128,14 +128,12 @@ class Plan(_Prediction):
     options: tuple[tuple[str, str], ...] = ()
     """Formats and engine, by the names of the command's options."""
     prefix_hits: float = 0.0
-    preset: str = SERVING
 
-    @property
-    def line(self) -> str:
-        """The command line."""
+    def words(self, *rate: str) -> str:
+        """The command line for a rate."""
         first, between, share = self.limits
         slo = f"ttft={1e3 * first:g}ms,tpot={1e3 * between:g}ms,p={100 * share:g}%"
-        words = ["assay", "plan", "--model", self.model, "--rate", f"{self.rate:.10g}"]
+        words = ["assay", "plan", "--model", self.model, "--rate", *rate]
         words += ["--slo", slo, "--input-tokens", str(self.prompt)]
         words += ["--output-tokens", str(self.output), "--gpu", self.gpu]
         words += ["--tensor", str(self.tensor)]
@@ -145,27 +143,51 @@ class Plan(_Prediction):
             words += ["--prefix-hits", f"{self.prefix_hits:g}"]
         return shlex.join(words)
 
-    def option(self) -> Option:
-        """The best plan; raises `InfeasibleError` where no server keeps the service level."""
+    def planner(self, rate: float, **more: Any) -> Planner:
+        """The servers at a rate."""
         from assay.planner.capacity.objective import Objective
         from assay.planner.capacity.planning import Planner
         from assay.planner.capacity.traffic import steady
 
         first, between, share = self.limits
         lengths = (np.array([float(length)]) for length in (self.prompt, self.output))
-        traffic = steady(
-            "a rate", float(f"{self.rate:.10g}"), *lengths, prefix_hits=self.prefix_hits
-        )
-        more: dict[str, Any] = {}
+        traffic = steady("a rate", rate, *lengths, prefix_hits=self.prefix_hits)
         for name, value in self.options:
             more[name if name == "kv_dtype" else f"{name}s"] = (
                 value if name == "kv_dtype" else [value]
             )
         objective = Objective(first_token=first, output_token=between, share=share)
-        planner = Planner(
+        return Planner(
             self.model, traffic, objective, gpus=[self.gpu], tensor=[self.tensor], **more
         )
-        return planner.plan().best
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`assay plan`: the fewest GPUs that serve random arrivals at a rate within a service level."""
+
+    servers: Servers
+    rate: float
+    preset: str = SERVING
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """The model and the accelerator."""
+        return self.servers.includes
+
+    @property
+    def assign(self) -> tuple[str, ...]:
+        """Nothing beyond its options."""
+        return ()
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        return self.servers.words(f"{self.rate:.10g}")
+
+    def option(self) -> Option:
+        """The best plan; raises `InfeasibleError` where no server keeps the service level."""
+        return self.servers.planner(float(f"{self.rate:.10g}")).plan().best
 
     def run(self) -> Result:
         """Plan it; the figure is the number of GPUs."""
@@ -180,6 +202,37 @@ class Plan(_Prediction):
             self, variable.name, variable.meaning, float(option.gpus), "GPU",
             variable.figure(float(option.gpus)).text,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanMost(Plan):
+    """`assay plan --rate max`: the most requests per second that some GPUs serve within a service level."""
+
+    rate: float = 1.0
+    gpus: int = 1
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        return self.servers.words("max", "--max-gpus", str(self.gpus))
+
+    def most(self, **more: Any) -> float:
+        """Requests per second; `risk` is that at which the service level may be missed."""
+        from assay.planner.capacity.budget import Budget
+
+        return self.servers.planner(self.rate, **more).most(Budget(gpus=self.gpus))
+
+    def run(self) -> Result:
+        """The rate, and up to the one at the likely step times."""
+        rate, likely = self.most(), self.most(risk=_LIKELY)
+        return Result(
+            self, "serving.goodput", "requests per second within the limits", rate, "request/s",
+            f"{rate:.3g} request/s", rate, max(rate, likely),
+        )  # fmt: skip
+
+
+_LIKELY: Final = 0.5
+"""The risk at the likely step times: as often above them as below."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from assay.asking.amounts import amount
+from assay.asking.case import GPUS_OF_A_NODE, Case
 from assay.asking.cases import (
-    GPUS_OF_A_NODE,
     RENT,
-    Case,
     accelerator_of,
     gpus_of,
     offer_of,
@@ -92,6 +91,15 @@ def _meter_kilowatts(reading: Reading) -> tuple[float, Outcome]:
     drawn = power(reading.with_values({**money, "gpus": gpus}))
     watts = drawn.number[0] if drawn.value is not None else (drawn.result.value or math.nan) / 1e3
     return watts or math.nan, drawn
+
+
+def gpus_energy(reading: Reading) -> Outcome:
+    """What busy GPUs draw at the meter in some time."""
+    kilowatts, drawn = _meter_kilowatts(reading)
+    days = float(reading.get("days", reading.get("per_time")))
+    whole = kilowatts * days * _HOURS_OF_A_DAY
+    text = f"{amount(whole, 'kWh')}: {kilowatts:,.4g} kW at the meter for {days * _HOURS_OF_A_DAY:,.0f} h"
+    return Outcome(text, drawn.result, assumed=(*drawn.assumed, _SHARED), value=whole, unit="kWh")
 
 
 def gpus_emissions(reading: Reading) -> Outcome:

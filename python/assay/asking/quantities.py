@@ -67,6 +67,13 @@ class Pattern:
 
 
 _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
+    # What no figure is asked of: a range, or a bound that is not a limit.
+    (
+        "range",
+        r"\bbetween \$?\d+(?:\.\d+)?[kmbt]? and \$?\d+(?:\.\d+)?[kmbt]?"
+        r"|(?<![\w.$-])\d+(?:\.\d+)?[kmbt]?(?: to |-)\d+(?:\.\d+)?[kmbt]?\b(?! ?(?:bit|nm)\b)",
+        constant(True),
+    ),
     *PAID,
     # What moves data: before sizes, which have the same units.
     (
@@ -157,6 +164,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         NUMBER
         + r"\s*(?P<m>mn|m|bn|b|tn|t|million|billion|trillion)"
         + r"(?=\s*(?:output|input|cached|generated)\s*tokens\b)",
+        number,
+    ),
+    (
+        "tokens",
+        r"(?<![\w.])(?P<n>\d{6,})(?=\s*(?:output|input|cached|generated)\s*tokens\b)",
         number,
     ),
     (
@@ -268,6 +280,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     ("context", r"\b(?:with|of|for)\s+(?P<n>\d+)\s*(?P<m>k)\s*tokens\b", tokens),
     ("context", r"\bat\s+(?P<n>\d+)\s*(?P<m>k)\b(?:" + TOKENS + r")?", tokens),
+    ("context", r"\bat\s+(?P<n>\d{4,7})\s*tokens\b(?!\s*(?:/|per\b|an?\b))", tokens),
     (
         "context",
         r"(?<=how many )(?P<n>\d+)\s*(?P<m>k)(?=\s*(?:conversations?|sequences?|requests?|chats?|sessions?)\b)",
@@ -422,6 +435,13 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         "budget",
         r"(?:(?:budget of|budget is|for|with|under)\s*)?" + USD + r"(?!\s*(?:/|per|an?\b))",
         dollars,
+    ),
+    (
+        "bound",
+        r"\b(?:more|fewer|less|greater|larger) than(?=\s*(?:"
+        + MASKS["number"]
+        + r"|\d|one\b|an? ))",
+        constant(True),
     ),
     ("tuning", r"\blora\b(?:\s*adapters?)?(?:\s*fine[ -]?tun(?:e|ed|es|ing))?", constant("lora")),
     ("tuning", r"\bfine[ -]?tun(?:e|ed|es|ing)\b[^,.]{0,60}?\bwith lora\b", constant("lora")),

@@ -25,7 +25,7 @@ FILLER: Final = word_set(
     make makes possible possibly enough versus vs against compared compare comparison until
     gives given rig rigs flat onto next beside alongside
     difference instead rather same both either single produce produces reach reaches achieve achieves
-    deliver delivers expect hosting option options app application service product company team startup"""
+    deliver delivers expect hosting option options too app application service product company team startup"""
 )
 """Words that carry no meaning here. A negation has one, and nothing understands it."""
 NO_FIGURE: Final = word_set("when where who")
@@ -157,6 +157,9 @@ def _articled(text: str, mentions: list[tuple[float, Mention]]) -> list[tuple[fl
         return []
     before = {start: slot for (_, slot), (start, _) in pairwise(places)}
     lone = [start for start in names if before.get(start) != "gpus"]
+    if len(lone) == len(names):
+        # A count of each of them: "an H200 or an H100, 4 GPUs each".
+        return []
     if not all(_ARTICLE.search(text[: int(start)]) for start in lone):
         return []
     return [(start - 0.5, Mention("gpus", 1, "one")) for start in lone]

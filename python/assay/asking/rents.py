@@ -7,7 +7,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.cases import GPUS_OF_A_NODE, gpus_of
+from assay.asking.case import GPUS_OF_A_NODE
+from assay.asking.cases import gpus_of
 from assay.asking.reading import Mention, Reading
 from assay.catalog import offers
 from assay.errors import InputError

@@ -8,14 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from assay.asking.amounts import amount
+from assay.asking.case import GPUS_OF_A_NODE
 from assay.asking.cases import (
     ANSWER,
-    CONCURRENCIES,
-    FEWEST,
-    GPUS_OF_A_NODE,
-    ONE_INSTANCE,
     SHORT,
-    Case,
     accelerator_of,
     gpus_of,
     model_of,
@@ -23,11 +19,11 @@ from assay.asking.cases import (
     unsaid_limits,
     unsaid_workload,
 )
-from assay.asking.commands import Minimize, Result
 from assay.asking.layouts import within_a_node
 from assay.asking.outcome import Outcome
-from assay.asking.predictions import Plan
+from assay.asking.predictions import Plan, Servers
 from assay.asking.reading import Reading
+from assay.asking.splitting import FEWEST, ONE_INSTANCE
 from assay.asking.text import MASKS
 from assay.errors import AssayError, EvaluationError, InfeasibleError, InputError
 from assay.plurals import count
@@ -42,27 +38,16 @@ _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
 _RANDOM: Final = "random (Poisson) arrivals; at most 10 % risk that the limits are missed"
-_TENSORS: Final = (1, 2, 4, 8)
+TENSORS: Final = (1, 2, 4, 8)
 _TTFT: Final = 1.0
 _TPOT: Final = 0.05
 """Limits in seconds that `unsaid_limits` says."""
 _PROMPT: Final = 1024
 _OUTPUT: Final = 128
 """Tokens of a request that `SHORT` says."""
-_OF_TRAFFIC: Final = (
+OF_TRAFFIC: Final = (
     "rate", "prompt", "output", "context", "ttft_limit", "tpot_limit", "percentile", "prefix_hits",
 )  # fmt: skip
-
-
-def most_within_limits(reading: Reading, case: Case) -> Result:
-    """The goodput of an instance at the best number of requests within its service level."""
-    if not reading.slots & {"prompt", "output", "context"}:
-        case = case.given(serving__prompt="1024 token", serving__output="128 token")
-    command = Minimize(
-        "serving.goodput", (f"serving.concurrency={CONCURRENCIES} request",), case.preset,
-        case.includes, case.assign, case.variant, case.offer, maximize=True,
-    )  # fmt: skip
-    return command.run()
 
 
 def _fewest(reading: Reading) -> tuple[Plan, Option, tuple[str, ...]]:
@@ -70,7 +55,7 @@ def _fewest(reading: Reading) -> tuple[Plan, Option, tuple[str, ...]]:
 
     Narrow replicas first: where wider ones take no fewer GPUs together, still wider ones do not either.
     """
-    empty = reading.with_values(dict.fromkeys(_OF_TRAFFIC))
+    empty = reading.with_values(dict.fromkeys(OF_TRAFFIC))
     case = serving_case(empty, lone=True)
     given = reading.get("tensor") or gpus_of(reading)
     if given is not None and given > GPUS_OF_A_NODE:
@@ -80,7 +65,7 @@ def _fewest(reading: Reading) -> tuple[Plan, Option, tuple[str, ...]]:
         )
     best: tuple[Plan, Option] | None = None
     refusal: AssayError = InputError("no replica serves a request in time")
-    for tensor in [int(given)] if given else _TENSORS:
+    for tensor in [int(given)] if given else TENSORS:
         if given is None and tensor < case.layout[0]:
             continue
         command = _command(reading, tensor)
@@ -102,6 +87,11 @@ def _fewest(reading: Reading) -> tuple[Plan, Option, tuple[str, ...]]:
 
 def _command(reading: Reading, tensor: int) -> Plan:
     """The plan of replicas of so many GPUs, with what the question says."""
+    return Plan(servers_of(reading, tensor), float(reading.get("rate")))
+
+
+def servers_of(reading: Reading, tensor: int) -> Servers:
+    """Replicas of so many GPUs, and the requests and limits of the question."""
     prompt, output = _lengths(reading)
     share = int(str(reading.get("percentile", "p99"))[1:]) / 100
     limits = (
@@ -111,9 +101,9 @@ def _command(reading: Reading, tensor: int) -> Plan:
     )
     names = (("format", "dtype"), ("kv_format", "kv_dtype"), ("engine", "engine"))
     options = tuple((name, str(reading.get(slot))) for slot, name in names if slot in reading.slots)
-    return Plan(
-        model_of(reading), accelerator_of(reading), float(reading.get("rate")), prompt, output,
-        limits, tensor, options, float(reading.get("prefix_hits", 0.0)),
+    return Servers(
+        model_of(reading), accelerator_of(reading), prompt, output, limits, tensor, options,
+        float(reading.get("prefix_hits", 0.0)),
     )  # fmt: skip
 
 
@@ -128,7 +118,7 @@ def _lengths(reading: Reading) -> tuple[int, int]:
     return int(reading.get("prompt", _PROMPT)), int(output or _OUTPUT)
 
 
-def _unsaid(reading: Reading) -> tuple[str, ...]:
+def unsaid_plan(reading: Reading) -> tuple[str, ...]:
     """What the plan takes by itself."""
     said = list(unsaid_limits(reading))
     if not reading.slots & {"prompt", "output", "context"}:
@@ -173,7 +163,9 @@ def _replicas(reading: Reading) -> tuple[Outcome, int]:
         f"missed ({count(each * likely, 'GPU')} at the likely step times)"
     )
     result = command.result_of(option)
-    return Outcome(text, result, assumed=(*_unsaid(reading), *said), value=value, unit=unit), gpus
+    return Outcome(
+        text, result, assumed=(*unsaid_plan(reading), *said), value=value, unit=unit
+    ), gpus
 
 
 def rate_cost(reading: Reading) -> Outcome:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from assay.asking.cases import Case, accelerator_of, gpus_of, model_of, training_case
+from assay.asking.case import Case
+from assay.asking.cases import accelerator_of, gpus_of, model_of, training_case
 from assay.asking.reading import Reading
 from assay.errors import InfeasibleError
 

@@ -7,7 +7,6 @@ import math
 from dataclasses import replace
 from typing import Any, Final
 
-from assay.asking.amounts import amount
 from assay.asking.cases import (
     ASSUMED_REQUESTS,
     SHORT,
@@ -16,8 +15,6 @@ from assay.asking.cases import (
     gpus_of,
     model_of,
     serving_case,
-    unsaid_lengths,
-    unsaid_limits,
     unsaid_workload,
 )
 from assay.asking.commands import Result
@@ -26,7 +23,6 @@ from assay.asking.memory import fewest_gpus, fit
 from assay.asking.outcome import Outcome
 from assay.asking.predictions import Predict, PredictLoad
 from assay.asking.reading import Reading
-from assay.asking.replicas import most_within_limits
 from assay.asking.spreading import Spread, of_each, spread
 from assay.errors import AssayError, InputError
 from assay.plurals import count
@@ -36,8 +32,8 @@ SECONDS_OF: Final = {
     "year": 31536000.0,
 }  # fmt: skip
 _PERCENTILES: Final = ("p50", "p90", "p99")
-_MOST_AT_ONCE: Final = 256
-SATURATED: Final = f"{_MOST_AT_ONCE} requests at once: saturated"
+MOST_AT_ONCE: Final = 256
+SATURATED: Final = f"{MOST_AT_ONCE} requests at once: saturated"
 PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 FULL: Final = "servers busy all of the time (100 % load)"
 _BY_LOAD: Final = frozenset((
@@ -186,37 +182,6 @@ def _load_options(reading: Reading) -> tuple[tuple[str, Any], ...]:
         if reading.get(slot) is not None:
             options.append((f"{slot}_ms", 1e3 * reading.get(slot)))
     return tuple(options)
-
-
-def capacity(reading: Reading) -> Outcome:
-    """The rate of requests that the GPUs complete: saturated, or within a service level."""
-    limited = reading.slots & {"ttft_limit", "tpot_limit"}
-    busy = reading if limited else reading.with_values({"concurrency": _MOST_AT_ONCE})
-    of_one = spread(busy, shares=False)
-    case = serving_case(of_one.reading)
-    if limited:
-        result = most_within_limits(reading, case)
-        lengths = () if reading.slots & {"prompt", "output", "context"} else (SHORT,)
-        assumed = (*unsaid_limits(reading), *lengths)
-    else:
-        result = case.resolve("serving.request_rate").run()
-        refuse_misfit(reading, result)
-        assumed = (*unsaid_lengths(reading), SATURATED)
-    assumed = (*assumed, *of_one.said, *of_each(of_one, case.assumed))
-    outcome = Outcome(f"{result.meaning}: {result.text}", result, assumed=assumed)
-    whole = of_one.replicas * (result.value or math.nan)
-    if of_one.replicas > 1:
-        text = (
-            f"{amount(whole, result.unit)}: {of_one.replicas:,} replicas, each with {result.text}"
-        )
-        outcome = replace(outcome, text=text, value=whole, unit=result.unit, scales=True)
-    period = next((name for name in ("minute", "hour") if name in reading.words()), "")
-    if limited or not (period or "per_time" in reading.slots):
-        return outcome
-    seconds = SECONDS_OF[period] if period else 86400 * reading.get("per_time")
-    each = period or PERIODS[reading.get("per_time")]
-    text = f"{seconds * whole:,.0f} requests per {each}: {outcome.text}"
-    return replace(outcome, text=text)
 
 
 def limit(reading: Reading) -> Outcome:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from assay.asking.cases import GPUS_OF_A_NODE, ONE_INSTANCE, gpus_of, is_held, memory, serving_case
+from assay.asking.case import GPUS_OF_A_NODE
+from assay.asking.cases import gpus_of, serving_case
 from assay.asking.reading import Reading
+from assay.asking.splitting import ONE_INSTANCE, is_held, memory
 from assay.errors import AssayError
 from assay.plurals import count
 

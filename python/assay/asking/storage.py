@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.cases import Case, assumptions, gpus_of, serving_case, training_case
+from assay.asking.case import Case
+from assay.asking.cases import assumptions, gpus_of, serving_case, training_case
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.asking.run_memory import RANK

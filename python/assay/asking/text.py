@@ -44,11 +44,26 @@ _HUNDREDS: Final = re.compile(
 )
 """Numbers in words that are no count by themselves."""
 _REWRITTEN: Final = (
+    # A question that goes on from another one is a question.
+    (r"^(?:(?:ok|okay|so|and|then|also|now|well|but)\b[, ]*)+", ""),
+    # Models as their repositories spell them.
+    (
+        r"\b(?:meta-llama|deepseek-ai|qwen|mistralai|google|openai|microsoft|moonshotai|nvidia|zai-org)/(?=[a-z])",
+        "",
+    ),
+    (r"(?<=[a-z][ _-])(\d)_(\d)(?=[ _-]\d)", r"\1.\2"),
+    (r"\b(mi[sx]tral[ -][\dx]{1,3}b)(-instruct)?[ -]v0\.[1-3]\b", r"\1\2"),
+    (r"\b(?:no|not) more than(?= \d)", "at most"),
+    # A price by the hour that is said once for both.
+    (
+        r"(\$ ?\d{1,3}(?:\.\d{1,3})?) (?=(?:or|vs|versus) .{3,40}?\$ ?\d{1,3}(?:\.\d{1,3})? ?((?:an|per) hour|/ ?h))",
+        r"\1 \2 ",
+    ),
     # Words beside a GPU that say nothing of it.
     (r"(?<=\d )(x )?(?:gaming|consumer|used|geforce|identical|spare) (?=[a-z]{0,4} ?\d)", r"\1"),
     # What is said once for both alternatives.
     (
-        r"\b(\d{1,6}) (instead of|over|vs|versus|or) (\d{1,6}) (?:x )?([a-z]{1,5}[ _-]?\d{1,4}[a-z]{0,4})\b",
+        r"(?<![\d.$])\b(\d{1,6}) (instead of|over|vs|versus|or) (\d{1,6}) (?:x )?([a-z]{1,5}[ _-]?\d{1,4}[a-z]{0,4})\b",
         r"\1 \4 \2 \3 \4",
     ),
     (
@@ -111,11 +126,16 @@ _PARAMETERS: Final = re.compile(
     r"(?<![\d.])(\d{1,6}(?:\.\d{1,6})?) ?-?(?:billion|bn|b)[ -]?(?:parameters?|params?)\b"
 )
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_POINTED: Final = re.compile(r"(?<![\d.,$])\d{1,3}(?:\.\d{3}){2,3}(?![\d.])")
+_POINTED: Final = re.compile(r"(?<![\d.,$])\d{1,3}(?:\.\d{3}){2,4}(?![\d.])")
 """Thousands with points, as in 1.000.000: at least two, for one may be a decimal point."""
+_SPACED: Final = re.compile(r"(?<![\w.,$-])\d{1,3}(?:(?: 000)+|(?: \d{3}){2,4})(?![\d.,]| \d)")
+"""Thousands with spaces, as in 1 000 000: zeros, or at least two groups."""
+_CONTINENTAL: Final = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?![\d,])")
+"""Thousands with points and a decimal comma, as in 1.000,5."""
 _COMMA: Final = re.compile(
     r"(?<![\d.,])(\d{1,4}),(\d{1,2})(?=\s?(?:\$|usd|dollars?|cents?|ct\b|%|(?:tn?|bn?|trillion|billion|million)\b"
-    r"|[tg]b\b|[km]?wh?\b|/))"
+    r"|[tg]b\b|[kmg]?wh?\b|/|(?:m?s|h|sec(?:ond)?s?|hours?|days?|weeks?|months?|years?)\b))"
+    r"|(?<=\bpue )(\d),(\d{1,2})\b"
 )
 """A decimal comma: before a unit, for a list of numbers has one unit at its end."""
 _PRICED: Final = re.compile(r"(?<=\$)(\d{1,4}),(\d{1,2})(?!\d)")
@@ -149,7 +169,10 @@ def normalized(question: str) -> str:
     text = "".join(letter if letter.isascii() else " " for letter in text)
     text = _BRITISH.sub("z", _SPOKEN.sub(r"\1 is", text))
     text = _WITH.sub(lambda match: "without " if match[1] else "with ", text)
-    text = _PRICED.sub(r"\1.\2", _COMMA.sub(r"\1.\2", text))
+    text = _CONTINENTAL.sub(lambda match: f"{match[1].replace('.', '')}.{match[2]}", text)
+    text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
+    text = _COMMA.sub(lambda match: ".".join(part for part in match.groups() if part), text)
+    text = _PRICED.sub(r"\1.\2", text)
     text = _POINTED.sub(lambda match: match[0].replace(".", ""), text)
     text = _RACK.sub(lambda match: f"{match[1] or match[2] or 'gb200'} nvl72", text)
     text = _TIMES.sub(r"\1 x ", _POSSESSIVE.sub("", _THOUSANDS.sub("", text)))

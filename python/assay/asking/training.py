@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from assay.asking import published_runs
+from assay.asking.case import GPUS_OF_A_NODE, Case
 from assay.asking.cases import (
-    GPUS_OF_A_NODE,
-    Case,
     accelerator_of,
     assumptions,
     gpus_of,
@@ -153,9 +153,19 @@ def _values_of_grid(place: str) -> tuple[str, ...]:
     )
 
 
+def _beside_published(reading: Reading, outcome: Outcome) -> Outcome:
+    """The answer, and what published runs like it reached."""
+    gpus, sequence = gpus_of(reading), reading.get("context")
+    if gpus is None or reading.get("format") not in (None, "bf16") or "tuning" in reading.slots:
+        return outcome
+    names = model_of(reading, "training"), accelerator_of(reading, "training")
+    runs = published_runs.near(*names, gpus, *(() if sequence is None else (sequence,)))
+    return replace(outcome, notes=(*outcome.notes, *runs))
+
+
 def duration(reading: Reading) -> Outcome:
     """How long a run takes on the GPUs of the question."""
-    return _estimate(reading, "econ.run.duration")
+    return _beside_published(reading, _estimate(reading, "econ.run.duration"))
 
 
 def in_time(reading: Reading) -> Outcome:
@@ -302,7 +312,7 @@ def water(reading: Reading) -> Outcome:
 
 def mfu(reading: Reading) -> Outcome:
     """Model FLOPs utilization of a run."""
-    return _estimate(reading, "training.mfu", counts_tokens=False)
+    return _beside_published(reading, _estimate(reading, "training.mfu", counts_tokens=False))
 
 
 def throughput(reading: Reading) -> Outcome:
@@ -311,6 +321,7 @@ def throughput(reading: Reading) -> Outcome:
     if "per_gpu" in reading.slots and gpus_of(reading) is None:
         counted = reading.with_values({"gpus": SOME})
     outcome = _estimate(counted, "training.tokens_per_second", counts_tokens=False)
+    outcome = _beside_published(counted, outcome)
     if "per_gpu" not in reading.slots:
         return outcome
     if counted is not reading:

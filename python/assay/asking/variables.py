@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from assay import stack
-from assay.asking.cases import Case, place_entries
+from assay.asking.case import Case
+from assay.asking.cases import place_entries
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
 from assay.asking.reading import COMMON, FILLER, NO_FIGURE, Reading, read

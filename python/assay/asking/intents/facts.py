@@ -152,6 +152,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="carbon co2 emissions footprint emit emits electricity power energy grid grams kilograms",
     ),
     intent(
+        name="gpus-energy",
+        cue=(r"\benergy\b", r"\b[kmg]wh\b", r"how much (?:electricity|power)"),
+        answer=purchases.gpus_energy,
+        slots="accelerator gpus nodes days per_time pue",
+        nearest=TRAIN.format("econ.job.dc_power"),
+        needs="accelerator days|per_time",
+        lacks="model tokens requests rate factor place electricity_price finance",
+        words="energy electricity power kwh mwh gwh use uses draw draws consume consumes consumption running",
+    ),
+    intent(
         name="gpus-emissions",
         cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"\bemits?\b"),
         answer=purchases.gpus_emissions,

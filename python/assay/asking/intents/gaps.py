@@ -34,7 +34,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="price-at-which",
         cue=(
-            r"\b(?:at|below|above|under|from) (?:which|what) (?:\ue007+|price|cost|rate|tariff)",
+            r"\b(?:at|below|above|under|from) (?:which|what) (?:\ue007+|price|cost|rate(?!.*\bsaturat)|tariff)",
             r"break[ -]?even (?:price|rent|\ue007)",
         ),
         answer=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import costs, serving
+from assay.asking import costs, rates, serving
 from assay.asking.intents.intent import LATENCY, LOAD, MONEY, RESOLVE, SERVED, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
@@ -59,7 +59,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"sustain(?:ed|s)?",
             r"max(?:imum)? (?:load|traffic)",
         ),
-        answer=serving.capacity,
+        answer=rates.capacity,
         slots=f"{SERVED} ttft_limit tpot_limit per_time",
         nearest=RESOLVE.format("serving.request_rate"),
         lacks="rate concurrency",

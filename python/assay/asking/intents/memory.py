@@ -76,6 +76,9 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"checkpoint size",
             r"model size",
             r"how (?:big|large) is",
+            r"\b(?:file|download|gguf) size",
+            r"\bsize (?:of|in)\b",
+            r"\bsize$",
             r"(?:memory|vram) (?:for|of|does|do|is|needed)",
             r"how much (?:vram|memory)",
         ),
@@ -86,7 +89,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         lacks="concurrency context prompt",
         words=(
             "vram gb gib big large bytes alone load disk ram memory requirement requirements "
-            "footprint quantize quantized quantization"
+            "footprint quantize quantized quantization file download gguf"
         ),
     ),
     intent(

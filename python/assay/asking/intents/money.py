@@ -19,6 +19,17 @@ from assay.asking.intents.intent import (
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
+        name="affordable-tokens",
+        workload="serving",
+        cue=(r"how many (?:output )?tokens", r"tokens\b.*\bfor \ue007"),
+        answer=costs.affordable_tokens,
+        slots=f"{SERVED} {MONEY} budget",
+        nearest=RESOLVE.format("econ.cost.per_output_token"),
+        needs="model budget",
+        lacks="tokens days rate factor requests",
+        words="output tokens buy give gives generate generated pay",
+    ),
+    intent(
         name="hours-bought",
         cue=(r"how many (?:(?:gpu|\ue001+)[ -]?)?hours?\b",),
         answer=facts.hours_bought,
@@ -156,11 +167,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="latency",
         workload="serving",
-        cue=(*LATENCY, r"how long"),
+        cue=(*LATENCY, r"how long", r"how many seconds"),
         answer=serving.end_to_end,
         slots=SERVED,
         nearest=RESOLVE.format("serving.end_to_end_time"),
         lacks="rate",
-        words="request response end long latency answer whole finish chat summarize reply write",
+        words="request response end long latency answer whole finish chat summarize reply write seconds",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from assay.asking.intents import (
@@ -34,6 +35,13 @@ def has_cue(asked: Intent, text: str) -> bool:
     """Whether a text has words that ask for an intent."""
     cue = asked.cue
     return _CUES[cue].search(text) is not None
+
+
+@cache
+def understood_words() -> frozenset[str]:
+    """Words that some intent understands, and those of training."""
+    own = frozenset(("train", "training", "latency", "throughput", "bandwidth"))
+    return own.union(*(intent.words for intent in INTENTS))
 
 
 def applies(asked: Intent, reading: Reading, workload: str) -> bool:
