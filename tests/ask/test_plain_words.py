@@ -27,7 +27,7 @@ def answered(question: str) -> Outcome:
         ("0,12 $/kwh", "electricity_price", 0.12),
         ("8 h100 at 2.49/hr", "rent", 2.49),
         ("an H100 for $30.000", "budget", 30_000),
-        ("llama 70b q4_k_m", "format", "q4_k"),
+        ("llama 70b q4_k_m", "format", "q4_k_m"),
         ("llama 70b in Q8", "format", "q8_0"),
         ("2x3090", "gpus", 2),
         ("dual 3090", "gpus", 2),

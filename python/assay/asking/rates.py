@@ -14,12 +14,14 @@ from assay.asking.outcome import Outcome
 from assay.asking.predictions import PlanMost
 from assay.asking.reading import Reading
 from assay.asking.replicas import OF_TRAFFIC, TENSORS, servers_of, unsaid_plan
-from assay.asking.serving import MOST_AT_ONCE, PERIODS, SATURATED, SECONDS_OF, refuse_misfit
+from assay.asking.serving import MOST_AT_ONCE, PERIODS, SATURATED, SECONDS_OF, misfit, refuse_misfit
 from assay.asking.splitting import FEWEST, ONE_INSTANCE
 from assay.asking.spreading import of_each, spread
 from assay.errors import AssayError, EvaluationError, InfeasibleError, InputError
 from assay.plurals import count
 
+_LIKELY: Final = 0.5
+"""The risk at the likely step times: as often above them as below."""
 _SATURATED: Final = re.compile(r"\bsaturat")
 
 
@@ -42,6 +44,8 @@ def _within_limits(reading: Reading) -> Outcome:
     empty = reading.with_values(dict.fromkeys((*OF_TRAFFIC, "gpus", "nodes")))
     case = serving_case(empty, lone=True)
     gpus = gpus_of(reading) or math.prod(case.layout)
+    if gpus < math.prod(case.layout) and (problem := misfit(reading)) is not None:
+        raise problem
     best: PlanMost | None = None
     most = 0.0
     refusal: AssayError = InputError(
@@ -69,7 +73,7 @@ def _within_limits(reading: Reading) -> Outcome:
     replicas = f"{count(gpus // tensor, 'replica')} of {count(tensor, 'GPU')}"
     text = (
         f"{result.text} within the limits: {replicas}; 10 % risk that they are missed "
-        f"({result.hi:.3g} at the likely step times)"
+        f"({best.most(risk=_LIKELY):.3g} at the likely step times)"
     )
     said = [line for line in case.assumed if FEWEST not in line and ONE_INSTANCE not in line]
     return Outcome(text, result, assumed=(*unsaid_plan(reading), *said))

@@ -56,15 +56,20 @@ def refuse_misfit(reading: Reading, result: Result) -> None:
     broken = [meaning for name, meaning in result.violated if name in _IMPOSSIBLE]
     if not broken:
         return
+    raise misfit(reading) or InputError(f"one instance over these GPUs: {broken[0]}: does not hold")
+
+
+def misfit(reading: Reading) -> InputError | None:
+    """That the GPUs do not hold the model, and what does; None where they hold it."""
     sizes = ("model", "accelerator", "gpus", "nodes", "tensor", "format", "kv_format")
     only = reading.with_values({slot: None for slot in reading.slots if slot not in sizes})
     verdict = fit(only)
     if verdict.verdict != "no":
-        raise InputError(f"one instance over these GPUs: {broken[0]}: does not hold")
+        return None
     hint = "fewer weights, by a smaller format"
     with contextlib.suppress(AssayError):
         hint = f"it takes {fewest_gpus(only.with_values({'tensor': None})).text}"
-    raise InputError(verdict.text.removeprefix("no: "), hint)
+    return InputError(verdict.text.removeprefix("no: "), hint)
 
 
 def figure(reading: Reading, target: str, **defaults: Any) -> Outcome:
