@@ -109,6 +109,23 @@ def sampler(engine: str, release: Sequence[int], *methods: str) -> dict[str, flo
     }
 
 
+@dataclass(frozen=True)
+class Frontend:
+    """Seconds of the API process of a server for a request, and for each token that it sends."""
+
+    request: float = 0.0
+    token: float = 0.0
+
+
+NO_FRONTEND = Frontend()
+
+
+def frontend(engine: str) -> Frontend | None:
+    """What the API process of an engine takes; None where it was not measured as a limit."""
+    entry = _data()["engines"].get(engine, {}).get("frontend")
+    return entry and Frontend(*(float(entry[name]["value"]) for name in ("request", "token")))
+
+
 def kernels(engine: str) -> dict[str, Any]:
     """Constants of an engine's own kernels by kind, for engines whose kernels were measured."""
     if engine not in _data()["engines"]:

@@ -110,6 +110,10 @@ def validate_command(
     leaderboard: Annotated[
         bool, option("--leaderboard", "Print other tools and rules on the same figures.")
     ] = False,
+    served: Annotated[
+        Path | None,
+        option("--served FILE", "Windows of assay bench serving, beside what a plan says of them."),
+    ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -123,7 +127,10 @@ def validate_command(
     --worst lists the largest misses instead: their terms, what was assumed, and which single
     term or input would have to be how much larger or smaller. --leaderboard prints, group by
     group, how many figures other tools and rules answer and how well, beside Assay on the same.
+    --served takes a file of `assay bench serving` in place of cases.
     """
+    if served is not None:
+        return _served(served, as_json)
     from assay.validate.questions import score_cases
 
     cases_at_most = options.MAX_LISTED if limit is None else limit
@@ -151,6 +158,40 @@ def validate_command(
     is_cut = not is_short and any(_cut(score, cases_at_most) for score in scores)
     left_out = f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
     return report_of(with_cut(answer, left_out), text, as_json)
+
+
+def _served(file: Path, as_json: bool) -> Report:
+    """Measured windows of servers beside predictions of them."""
+    from assay.validate.served_windows import compare_windows
+
+    with working("predicting", log=False) as progress:
+        answer = compare_windows(file, progress)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        rows: list[tuple[Part, ...]] = [
+            (
+                (row.server, styles.NAME),
+                row.scenario,
+                "saturated" if row.rate is None else f"{row.rate:.3g}/s",
+                row.figure,
+                f"{row.measured:,.4g}",
+                f"{row.predicted:,.4g}",
+                "" if row.lo is None else f"{min(row.lo, row.hi or row.lo):,.3g} to {row.hi:,.3g}",
+                (f"{row.error:+.1%}", styles.VALUE if row.is_met else styles.BAD),
+                f"{row.bar:.0%}",
+            )
+            for row in answer.figures
+        ]
+        header = (
+            "server", "lengths", "load", "figure", "measured", "predicted", "90 %", "error", "bar",
+        )  # fmt: skip
+        yield from table(header, rows, canvas, right=(4, 5, 6, 7, 8))
+        met = sum(row.is_met for row in answer.figures)
+        yield f"{met} of {count(len(answer.figures), 'figure')} within the bar"
+        for name, reason in answer.refused:
+            yield f"{name}: not predicted: {reason}"
+
+    return report_of(answer, text, as_json)
 
 
 def _cut(score: "Score", limit: int) -> str | None:

@@ -17,10 +17,11 @@ from assay.catalog import engines
 from assay.errors import EvaluationError, InputError
 from assay.lazy_import import np
 from assay.model.language.distributions import Z90
-from assay.planner.evaluation import PROMPT_BUDGET, STEP, engine_constants, inputs, spreads
+from assay.planner.evaluation import STEP, inputs, spreads
 from assay.planner.open_loop import OpenLoop, keeps_up, open_loop
 from assay.planner.plan import plan_step
 from assay.planner.prefill_chain import IterationTime, Requests
+from assay.planner.serving_settings import started_with
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.sweep import sweep
 
@@ -125,7 +126,7 @@ def latencies(
     Where it is at some rate, and if `finds_most`: what it completes.
     """
     fresh = max(round(load.prompt * (1 - load.prefix_hits)), 1)
-    budget = int(engine_constants(batch.engine).given[PROMPT_BUDGET])
+    budget, _ = started_with(model, hardware, batch)
     parts = _Parts(fresh, budget)
     iteration = _iterations(model, hardware, batch, load, parts)
     drafted = batch.speculative_tokens
@@ -200,8 +201,8 @@ def _row(likely: OpenLoop, least: OpenLoop, most: OpenLoop | None) -> PredictedL
 
 
 def server_constants(engine: str, deviations: float = 0.0) -> dict[str, float]:
-    """What a server adds to a first token; the engine of Assay is called in its own process."""
-    constants = engines.find(engine, "offline" if engine == "assay" else "open_loop")
+    """What a server adds to a first token."""
+    constants = engines.find(engine, "open_loop")
     names = {
         "request_seconds": "serving.request_time", "late_iterations": "serving.first_iterations"
     }  # fmt: skip

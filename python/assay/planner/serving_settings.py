@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.errors import InputError
+from assay.planner.evaluation import PROMPT_BUDGET, engine_constants
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.sweep import sweep
 
@@ -84,6 +85,25 @@ def serving_settings(
     prefill_s = steps.seconds([(0, budget)])[0]
     _check_first_token(steps, budget, limits)
     return ServingSettings(max_batch, budget, decode_s, budget / prefill_s, hardware.name)
+
+
+def started_with(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig
+) -> tuple[int, int | None]:
+    """The token budget and the limit of running requests of a server that nobody tuned.
+
+    The limit is None where the engine's own is one of the KV cache.
+
+    >>> from assay.planner import hardware_spec, model_spec
+    >>> started_with(model_spec("llama-3.1-8b"), hardware_spec("h200"), BatchConfig())
+    (8192, None)
+    """
+    if batch.engine != "assay":
+        return int(engine_constants(batch.engine).given[PROMPT_BUDGET]), None
+    chosen = serving_settings(
+        model, hardware, weight_dtype=batch.weight_dtype, kv_dtype=batch.kv_dtype
+    )
+    return chosen.token_budget, chosen.max_batch
 
 
 class _Steps:

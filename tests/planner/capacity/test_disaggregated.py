@@ -72,13 +72,14 @@ def test_a_slow_link_holds_first_tokens_up_and_then_the_rate(
     own, sample = group
     rate = 0.3 * own.highest(sample, 0.0, LIMITS)
     mean = float(sample.prompts.mean()) * own.kv_bytes
-    # Half busy at the prefill workers: a transfer waits for others as long again, and longer.
-    slow = replace(own, link=Link(2 * mean * rate / own.prefills, 0.0))
+    # Half busy at the fewer workers: a transfer waits for others as long again, and longer.
+    workers = min(own.prefills, own.decodes)
+    slow = replace(own, link=Link(2 * mean * rate / workers, 0.0))
     fast = replace(own, link=Link(1e15, 0.0))
     late, soon = (way.served(sample, rate, 0.0, LIMITS).first_token.mean for way in (slow, fast))
-    assert late - soon > 2 * own.prefills / (2 * rate)
+    assert late - soon > 2 * workers / (2 * rate)
     # All of the time of the adapters.
-    full = replace(own, link=Link(mean * rate / own.prefills, 0.0))
+    full = replace(own, link=Link(mean * rate / workers, 0.0))
     assert (
         full.highest(sample, 0.0, Objective(share=0.01)) < rate < fast.highest(sample, 0.0, LIMITS)
     )

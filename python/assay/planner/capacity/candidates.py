@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from assay.catalog import engines
 from assay.errors import InfeasibleError, InputError, MissingInputsError
 from assay.lazy_import import np
 from assay.planner import evaluation as e
@@ -28,6 +29,7 @@ from assay.planner.fit import judge
 from assay.planner.plan import plan_step
 from assay.planner.prices import cooled, offer_of
 from assay.planner.serving_load import server_constants
+from assay.planner.serving_settings import started_with
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -88,6 +90,15 @@ class Candidate:
     ) -> Replayed:  # fmt: skip
         """What requests see in a replay of them."""
         return replay(self.slowed(deviations), self.limits, arrivals, fresh, prompts, outputs)
+
+    def closed(
+        self, deviations: float, at_once: int, fresh: Numbers, prompts: Numbers, outputs: Numbers
+    ) -> Replayed:
+        """What requests see of which so many are under way at once."""
+        return replay(
+            self.slowed(deviations), self.limits, np.zeros(len(prompts)), fresh, prompts, outputs,
+            at_once=at_once,
+        )  # fmt: skip
 
     def drawn(self, sample: Sample, served: Served) -> float | None:
         """Watts of an instance; None where the catalog lacks what they follow from."""
@@ -155,6 +166,15 @@ class Candidate:
 
     def watts(self, running: float, context: float, tokens: float, busy: float) -> float | None:
         """Power at a mean step, with idle power where nothing runs."""
+        board = self.board_watts(running, context, tokens, busy)
+        if board is None:
+            return None
+        return self.gpus * (board if self.host is None else self.host.drawn(board))
+
+    def board_watts(
+        self, running: float, context: float, tokens: float, busy: float
+    ) -> float | None:
+        """Power of one board at a mean step; None where the catalog lacks what it follows from."""
         idle = self.hardware.given.get("gpu.power.idle")
         step = replace(
             self.batch, sequences=max(round(running), 0 if tokens >= 1 else 1),
@@ -170,8 +190,7 @@ class Candidate:
             return None
         if idle is None:
             return None
-        boards = busy * outputs["gpu.power"] + (1 - busy) * idle
-        return self.gpus * (boards if self.host is None else self.host.drawn(boards))
+        return busy * outputs["gpu.power"] + (1 - busy) * idle
 
     def limited(self, most: int) -> Candidate:
         """The same server with another limit of running requests."""
@@ -237,13 +256,16 @@ def _candidate(
         raise InfeasibleError(
             f"the longest request has {longest:,.0f} tokens, the KV cache holds {cache_tokens:,.0f}"
         )
-    most = max(min(MOST_RUNNING, math.floor(cache_tokens / context)), 1)
-    budget = int(e.engine_constants(batch.engine).given[e.PROMPT_BUDGET])
+    budget, limit = started_with(model, hardware, batch)
+    most = max(min(limit or MOST_RUNNING, math.floor(cache_tokens / context)), 1)
     table = step_table(
         model, hardware, batch, budget=budget, most=most, context=sample.context,
         prompt=sample.attended,
     )  # fmt: skip
-    limits = ServerLimits(cache_tokens, **server_constants(batch.engine))
+    limits = ServerLimits(
+        cache_tokens, **server_constants(batch.engine),
+        frontend=engines.frontend(batch.engine) or engines.NO_FRONTEND,
+    )  # fmt: skip
     return Candidate(model, hardware, batch, table, limits, most, fit.request / context)
 
 

@@ -317,6 +317,24 @@ def _costs(
     )  # fmt: skip
 
 
+def percentiles(
+    candidate: Candidate, sample: Sample, rate: float
+) -> dict[str, dict[str, Interval]]:
+    """Latencies of one server at a rate, with intervals; raises where it cannot keep up."""
+
+    def at(deviations: float) -> Served:
+        return candidate.served(sample, rate, deviations, Objective())
+
+    ends: list[Served | None] = []
+    for deviations in (-Z90, Z90):
+        try:
+            ends.append(at(deviations))
+        except EvaluationError:
+            ends.append(None)
+    likely = at(0.0)
+    return {figure: _levels(figure, likely, ends) for figure in _FIGURES}
+
+
 def _levels(figure: str, likely: Served, ends: list[Served | None]) -> dict[str, Interval]:
     """Percentiles with 90 % intervals by the errors of step times and of the queue model."""
     low, high = ends

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from assay.answers import Answer, Progress, data_of, silent
 from assay.catalog import entries
+from assay.catalog.engines import frontend
 from assay.errors import EvaluationError, InfeasibleError, InputError, unknown_name
 from assay.lazy_import import np
 from assay.planner.capacity.budget import Budget
@@ -259,6 +260,13 @@ class Planner:
                 f"{server.host.name}"
             )
             notes += [*hardware.notes, *engine_notes(server.batch, hardware)]
+        notes += [
+            f"{engine}: one API process takes {1e3 * api.request:g} ms a request and "
+            f"{1e6 * api.token:g} us a token, as measured on one host; several "
+            "(--api-server-count) take less"
+            for engine in dict.fromkeys(server.batch.engine for server in self.servers)
+            if (api := frontend(engine)) is not None
+        ]
         return tuple(dict.fromkeys([*notes, *self.model.notes]))
 
 

@@ -36,20 +36,25 @@ class Replayed:
     end_to_end: Numbers
     steps: int
     preempted: int
+    seconds: float = math.nan
+    """When the last request is done; NaN of several servers."""
 
 
 def replay(
     table: StepTable, limits: ServerLimits, arrivals: Numbers, fresh: Numbers, prompts: Numbers,
-    outputs: Numbers,
+    outputs: Numbers, *, at_once: int | None = None,
 ) -> Replayed:  # fmt: skip
-    """Replay requests through one server; `fresh` are prompt tokens that the prefix cache lacks."""
+    """Replay requests through one server; `fresh` are prompt tokens that the prefix cache lacks.
+
+    With `at_once` the loop is closed: so many come at their times, each other one as one is done.
+    """
     if len(arrivals) and float((prompts + outputs).max()) > limits.cache_tokens:
         longest = int((prompts + outputs).max())
         raise EvaluationError(
             f"a request of {longest:,} tokens is longer than the KV cache of "
             f"{limits.cache_tokens:,.0f} tokens"
         )
-    return _Server(table, limits, arrivals, fresh, prompts, outputs).run()
+    return _Server(table, limits, arrivals, fresh, prompts, outputs, at_once).run()
 
 
 class _Server:
@@ -57,9 +62,11 @@ class _Server:
 
     def __init__(
         self, table: StepTable, limits: ServerLimits, arrivals: Numbers, fresh: Numbers,
-        prompts: Numbers, outputs: Numbers,
+        prompts: Numbers, outputs: Numbers, at_once: int | None,
     ) -> None:  # fmt: skip
         self.table, self.limits = table, limits
+        self.sent = len(arrivals) if at_once is None else min(at_once, len(arrivals))
+        """Requests whose time of arrival is known."""
         self.arrivals: list[float] = arrivals.tolist()
         self.prompts: list[float] = prompts.tolist()
         self.left: list[float] = fresh.tolist()
@@ -80,6 +87,8 @@ class _Server:
         """Tokens in the KV cache."""
         self.context = 0.0
         """Tokens in the cache of decoding requests together."""
+        self.handled = 0.0
+        """When the API process has handed out all tokens so far."""
         self.late: list[int] = []
         """Requests whose first token was computed and not handed out yet."""
 
@@ -90,14 +99,14 @@ class _Server:
             if not (self.started or self.waiting or self.reading):
                 self._hand_out(0.0)
                 self.now = max(self.now, self.arrivals[coming])
-            while coming < count and self.arrivals[coming] <= self.now:
+            while coming < self.sent and self.arrivals[coming] <= self.now:
                 self.waiting.append(coming)
                 coming += 1
             self._admit()
             if self.reading:
                 self._mixed_step()
             else:
-                self._decode(self.arrivals[coming] if coming < count else math.inf)
+                self._decode(self.arrivals[coming] if coming < self.sent else math.inf)
         self._hand_out(0.0)
         return self._result()
 
@@ -139,6 +148,7 @@ class _Server:
         """A prompt is computed: its first token is there, or the next of one that was pre-empted."""
         if not self.made[request]:
             self.late.append(request)
+        self.handled = max(self.handled, self.now) + self.limits.frontend.token
         self.made[request] += 1
         self.held += 1
         if self.made[request] >= self.outputs[request]:
@@ -149,7 +159,11 @@ class _Server:
         heapq.heappush(self.ends, (self.step + self.outputs[request] - self.made[request], request))
 
     def _finish(self, request: int) -> None:
-        self.done[request] = self.now
+        self.handled = max(self.handled, self.now) + self.limits.frontend.request
+        self.done[request] = max(self.now, self.handled - self.limits.frontend.request)
+        if self.sent < len(self.arrivals):
+            self.arrivals[self.sent] = max(self.now, self.handled)
+            self.sent += 1
         self.held -= self.prompts[request] + self.outputs[request]
 
     def _decode(self, next_arrival: float) -> None:
@@ -177,6 +191,9 @@ class _Server:
         decoding = len(self.started)
         self._hand_out(seconds)
         self.now += seconds * steps
+        if self.limits.frontend.token:
+            waiting = max(self.handled, self.now - seconds * steps)
+            self.handled = waiting + self.limits.frontend.token * decoding * steps
         self.step += steps
         self.held += decoding * steps
         self.context += decoding * steps
@@ -206,7 +223,7 @@ class _Server:
     def _hand_out(self, seconds: float) -> None:
         """First tokens of the step before are handed out during the next one."""
         if self.late:
-            time = self.now + self.limits.late_iterations * seconds
+            time = max(self.now + self.limits.late_iterations * seconds, self.handled)
             for request in self.late:
                 self.first[request] = time
             self.late.clear()
@@ -218,4 +235,4 @@ class _Server:
         outputs = np.array(self.outputs, float)
         whole = np.maximum(np.array(self.done) - arrivals + added, first)
         token = np.where(outputs > 1, (whole - first) / np.maximum(outputs - 1, 1.0), math.nan)
-        return Replayed(first, token, whole, self.step, self.preempted)
+        return Replayed(first, token, whole, self.step, self.preempted, max(self.now, self.handled))

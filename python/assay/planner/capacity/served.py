@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
+from assay.catalog.engines import NO_FRONTEND, Frontend
 from assay.errors import EvaluationError
 from assay.lazy_import import np
 from assay.planner.capacity import queues
@@ -34,6 +35,7 @@ _FEW: Final = 8
 """Values of a sum up to which each is drawn."""
 _BURSTY: Final = 2.0
 """Dispersion of arrivals from which on counts are not nearly Poisson."""
+_NO_TIME: Final = 1e-12
 _QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
@@ -44,6 +46,12 @@ class ServerLimits:
     cache_tokens: float
     request_seconds: float = 0.0
     late_iterations: float = 0.0
+    frontend: Frontend = NO_FRONTEND
+    """The API process: requests and tokens of all sequences pass it one by one."""
+
+    def handled(self, outputs: float) -> float:
+        """Seconds of the API process for a request of so many output tokens."""
+        return self.frontend.request + self.frontend.token * outputs
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,11 @@ class ServerState:
         # Tokens of longer prompts attend to more others.
         self.longer = table.longer(2 * sample.prompts - sample.fresh, self.attended)
         self.mean_output = float(sample.outputs.mean())
+        self.handled = rate * limits.handled(self.mean_output)
+        if self.handled >= 1:
+            raise EvaluationError(
+                f"the API process needs {self.handled:.0%} of the time for {rate:g} requests/s"
+            )
         self.decode = table.seconds(numbers, self.context, 0.0, self.attended)
         self.decode[0] = 0.0
         self.fill = self._fill(room)
@@ -268,7 +281,7 @@ class ServerState:
         decoding, waiting = self._seen()
         mean = min(round(self.mean_running), self.most)
         # Prompts that wait fill their steps: the queue is served by the token budget.
-        each = self.full / (self.table.budget - self.numbers)
+        each = self.full / np.maximum(self.table.budget - self.numbers, 1.0)
         service = sample.fresh * np.maximum(float(each[mean]) + self.longer, 0.0)
         times, below = queues.waiting_times(self.rate, service, dispersion=self.dispersion)
         behind = queues.inverse(times, below, uniform[1]) * each[decoding] / each[mean]
@@ -289,7 +302,9 @@ class ServerState:
         late = self.limits.late_iterations * np.where(
             has_prompts, self.mixed[after], self.decode[after]
         )
-        first: Numbers = self.limits.request_seconds + place + rest + behind + own + late
+        # Requests wait for the API process as for a server of one service time (M/D/1).
+        api = self.limits.frontend.request / 2 * self.handled / (1 - self.handled)
+        first: Numbers = self.limits.request_seconds + api + place + rest + behind + own + late
         return first
 
     def _own(self, decoding: NDArray[np.int64], waited: Numbers) -> tuple[Numbers, Numbers]:
@@ -429,5 +444,5 @@ def saturation(table: StepTable, sample: Sample, limits: ServerLimits) -> float:
     prompt = float(table.seconds(0.0, sample.context, float(table.budget), sample.attended))
     decode = float(table.seconds(float(most), sample.context, 0.0, sample.attended))
     prompts = table.budget / (prompt * float(sample.fresh.mean()))
-    answers = most / (decode * float(sample.outputs.mean()))
-    return min(prompts, answers)
+    output = float(sample.outputs.mean())
+    return min(prompts, most / (decode * output), 1 / max(limits.handled(output), _NO_TIME))
