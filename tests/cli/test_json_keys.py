@@ -616,7 +616,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     (
         (
             *("plan", "--model", "llama-3.1-8b", "--gpu", "h200", "--tensor", "1,2", "--rate", "9"),
-            *("--slo", "ttft=1s,tpot=50ms,p=99%"),
+            *("--slo", "ttft=1s,tpot=50ms,p=99%", "--place", "finland:200"),
         ),
         {
             "model": TEXT,
@@ -634,6 +634,12 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "front": Each(PLANNED_ROW),
             "refused": Each({"server": TEXT, "reason": TEXT}, some=False),
             "simulation": type(None),
+            "places": Each(
+                {
+                    **{"place": TEXT, "replicas": COUNT, "rated_watts": NUMBER},
+                    **{"limit_watts": NUMBER, "usd_per_hour": NUMBER, "kilograms_per_hour": NUMBER},
+                }
+            ),
             "notes": Each(TEXT),
         },
     ),

@@ -86,6 +86,22 @@ def plan_command(
     ] = None,
     site: Annotated[str, option("--site SITE", "A site of the catalog, for its PUE.")] = "average",
     grid: Annotated[str, option("--grid GRID", "A grid of the catalog, for its CO2e.")] = "world",
+    place: Annotated[
+        str | None,
+        option(
+            "--place PLACES",
+            "Where replicas may stand, by the catalog's grid and tariff, with the kW that each has: "
+            "finland:200,us_texas:500.",
+        ),
+    ] = None,
+    place_by: Annotated[
+        str,
+        option(
+            "--place-by",
+            "What is least of the places that replicas stand in.",
+            metavar="electricity|carbon",
+        ),
+    ] = "electricity",
     risk: Annotated[
         str,
         option("--risk SHARE", "Risk that the SLO is missed, by the model error of step times."),
@@ -181,7 +197,7 @@ def plan_command(
             max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
             routes_by_prefix=routing == "prefix", apart=disaggregated, mixed=mixed,
             start_seconds=0.0 if start_time is None else parse_duration("--start-time", start_time),
-            simulate=simulate, progress=progress,
+            simulate=simulate, places=place, places_by=place_by, progress=progress,
         )  # fmt: skip
     from assay.planner.capacity.fleet_plan import FleetPlan
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from assay.planner.capacity.by_limits import RatesByLimits
     from assay.planner.capacity.fleet_plan import FleetPlan, Servers
     from assay.planner.capacity.option import Option
+    from assay.planner.capacity.places import Placed
     from assay.planner.capacity.planning import Floor
 
 _LATENCIES = {"TTFT ms": "first_token", "TPOT ms": "output_token", "E2E s": "end_to_end"}
@@ -57,6 +58,9 @@ def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     if len(best.schedule) > 1:
         yield ""
         yield from _schedule(best, canvas)
+    if plan.places:
+        yield ""
+        yield from _places(plan.places, canvas)
     if plan.simulation is not None:
         yield ""
         yield from _simulation(plan, canvas)
@@ -138,6 +142,19 @@ def _schedule(option: "Option", canvas: Canvas) -> Iterator[Line]:
         yield f"and {len(option.schedule) - len(hours):,} periods more (--json)"
 
 
+def _places(places: "Sequence[Placed]", canvas: Canvas) -> Iterator[Line]:
+    rows = [
+        (place.place, f"{place.replicas:,}",
+         f"{place.rated_watts / 1e3:,.4g}"
+         + ("" if place.limit_watts is None else f" of {place.limit_watts / 1e3:,.6g}"),
+         "UNKNOWN" if place.usd_per_hour is None else dollars(place.usd_per_hour),
+         f"{place.kilograms_per_hour:,.3g}")
+        for place in places
+    ]  # fmt: skip
+    header = ("place", "replicas", "kW at most", "electricity an hour", "kg CO2e an hour")
+    yield from table(header, rows, canvas, right=(1, 2, 3, 4))
+
+
 def _simulation(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     assert plan.simulation is not None
     replayed = plan.simulation
@@ -202,6 +219,8 @@ def fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
     yield from table(("from", "model", "servers", "GPUs", "an hour"), rows, canvas, right=(0, 3, 4))
     if len(plan.hours) > _MOST_HOURS:
         yield f"and {len(plan.hours) - _MOST_HOURS:,} periods more (--json)"
+    if plan.starts:
+        yield f"{count(plan.starts, 'server')} started after the first period (--start-time is paid)"
     gap = max(hour.gap for hour in plan.hours)
     yield f"no fleet of these servers is cheaper by more than {100 * gap:.2g} %"
     yield ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.answers import Progress, silent
+from assay.answers import Progress, plain_data, silent
 from assay.errors import InfeasibleError, InputError
 from assay.load.traffic import drawn_traffic, read_objective, read_traffic
 from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
@@ -21,6 +21,7 @@ from assay.planner.capacity.by_limits import (
 )
 from assay.planner.capacity.fleet_plan import FleetPlan, plan_fleet
 from assay.planner.capacity.objective import Objective
+from assay.planner.capacity.places import Placed, placed, read_places
 from assay.planner.capacity.planning import GPUS, Planner, ServingPlan
 from assay.planner.capacity.traffic import HOUR, Traffic
 from assay.planner.sources import hardware_spec
@@ -42,11 +43,13 @@ class CapacityPlan(ServingPlan):
     """A plan, with what a replay of it says."""
 
     simulation: Simulation | None = None
+    places: Sequence[Placed] = ()
+    """Where the replicas of the peak stand, where places were named."""
 
     def to_json(self) -> dict[str, Any]:
-        """The plan, and the replay."""
+        """The plan, the replay and the places."""
         replayed = None if self.simulation is None else self.simulation.to_data()
-        return {**super().to_json(), "simulation": replayed}
+        return {**super().to_json(), "simulation": replayed, "places": plain_data(self.places)}
 
 
 def plan_capacity(
@@ -68,6 +71,8 @@ def plan_capacity(
     minimize: str = "cost",
     mixed: bool = False,
     simulate: bool = False,
+    places: str | None = None,
+    places_by: str = "electricity",
     progress: Progress = silent,
     **choices: Any,
 ) -> CapacityPlan | FleetPlan:
@@ -77,7 +82,9 @@ def plan_capacity(
     of `max` is the most that the budgets allow; `users` who ask `every` so often are a rate. A model
     may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then, or
     where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there are:
-    `h100:16`. `choices` are those of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
+    `h100:16`. `places` such as `finland:200,france` have a grid, a tariff and kilowatts each, and the
+    replicas of the peak stand where electricity costs or emits least (`places_by`). `choices` are those
+    of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
 
     >>> plan = plan_capacity(model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms", gpus=["h200"])
     >>> plan.best.gpus >= plan.floors[0].gpus
@@ -96,12 +103,15 @@ def plan_capacity(
     budget = Budget(
         **{name: value for name, value in limits.items() if value is not None}, available=available
     )
+    halls = None if places is None else read_places(places)
+    if halls is not None:
+        budget = replace(budget, watts=min(budget.watts, sum(place.watts for place in halls)))
     shares = read_shares(model)
     is_fleet = mixed or len(shares) > 1
     if is_fleet and simulate:
         raise InputError("--simulate: expected one model without --mixed, got a fleet")
-    if is_fleet and choices.get("start_seconds"):
-        raise InputError("--start-time: expected one model without --mixed, got a fleet")
+    if is_fleet and places is not None:
+        raise InputError("--place: expected one model without --mixed, got a fleet")
 
     def planner(name: str, traffic: Traffic, **more: Any) -> Planner:
         return Planner(
@@ -135,8 +145,11 @@ def plan_capacity(
         from assay.planner.capacity.simulation import simulate as run
 
         replayed = run(made.sizing_of(plan.best), plan.best, progress=progress)
+    stand = [] if halls is None else placed(plan.best, halls, places_by)
     own = {name: getattr(plan, name) for name in ServingPlan.__dataclass_fields__}
-    return CapacityPlan(**{**own, "assumed": tuple(assumed)}, simulation=replayed)
+    return CapacityPlan(
+        **{**own, "assumed": tuple(assumed)}, simulation=replayed, places=tuple(stand)
+    )
 
 
 def plan_by_limits(

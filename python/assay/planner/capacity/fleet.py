@@ -91,11 +91,18 @@ def choose_fleet(
     counts = [0] * len(kinds)
     for index, number in zip(usable, solved.x, strict=True):
         counts[index] = round(float(number))
+    return fleet_of(kinds, counts, demands, budget, float(solved.mip_gap or 0.0))
+
+
+def fleet_of(
+    kinds: Sequence[Kind], counts: Sequence[int], demands: Mapping[str, float], budget: Budget,
+    gap: float,
+) -> Fleet:  # fmt: skip
+    """A fleet of so many servers of each kind; raises where it breaks a demand or a budget."""
     _check(kinds, counts, demands, budget)
     return Fleet(
         tuple(counts), sum(n * kind.gpus for n, kind in zip(counts, kinds, strict=True)),
-        _total(kinds, counts, "usd_per_hour"), _total(kinds, counts, "watts"),
-        float(solved.mip_gap or 0.0),
+        _total(kinds, counts, "usd_per_hour"), _total(kinds, counts, "watts"), gap,
     )  # fmt: skip
 
 

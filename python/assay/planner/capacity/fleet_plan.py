@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from assay.answers import Answer, data_of
 from assay.errors import InfeasibleError
 from assay.planner.capacity.budget import Budget
-from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet
-from assay.planner.capacity.option import Option
+from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet, fleet_of
+from assay.planner.capacity.option import Option, kept_running
 from assay.planner.capacity.planning import Floor, Planner
 from assay.planner.capacity.traffic import HOUR
 
@@ -64,10 +65,12 @@ class FleetPlan(Answer):
     second: FleetHour | None
     """The best fleet of the peak that lacks one of its kinds of servers; None where each is needed."""
     assumed: Sequence[str] = ()
+    starts: int = 0
+    """Servers that are started after the first period."""
 
     def to_json(self) -> dict[str, Any]:
         """The fleets by period."""
-        names = "objective assumed goal models gpus usd_per_hour alone floors second hours"
+        names = "objective assumed goal models gpus usd_per_hour alone starts floors second hours"
         return data_of(self, names)
 
 
@@ -80,7 +83,7 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
         for option in plan.options:
             options.append(option)
             kinds.append(_kind(plan.model, option))
-    hours, fleets = [], []
+    fleets: list[tuple[Mapping[str, float], Fleet]] = []
     for index, period in enumerate(planners[0].traffic.periods):
         demands = {
             plan.model: planner.traffic.periods[index].rate
@@ -92,14 +95,22 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
             raise InfeasibleError(
                 f"{error.message} (the period from {period.start / HOUR:g} h)", error.hint
             ) from None
-        hours.append(_hour(period.start, period.seconds, demands, fleet, kinds, options))
         fleets.append((demands, fleet))
+    periods, start = planners[0].traffic.periods, planners[0].start_seconds
+    fleets = _kept(fleets, kinds, budget, [period.seconds for period in periods], start)
+    hours = [
+        _hour(period.start, period.seconds, demands, fleet, kinds, options)
+        for period, (demands, fleet) in zip(periods, fleets, strict=True)
+    ]
     lasts = math.fsum(hour.seconds for hour in hours)
     costs = [hour.usd_per_hour for hour in hours]
+    started = _starts([fleet.counts for _, fleet in fleets])
+    rent = math.fsum(n * (kind.usd_per_hour or 0.0) for n, kind in zip(started, kinds, strict=True))
     mean = (
         None
         if None in costs
-        else math.fsum((hour.usd_per_hour or 0.0) * hour.seconds for hour in hours) / lasts
+        else (math.fsum((hour.usd_per_hour or 0.0) * hour.seconds for hour in hours) + rent * start)
+        / lasts
     )
     singles = [plan.best.usd_per_hour for plan in plans]
     return FleetPlan(
@@ -108,9 +119,32 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
         hours, max(hour.gpus for hour in hours), mean,
         None if None in singles else math.fsum(cost or 0.0 for cost in singles),
         {plan.model: plan.floors for plan in plans},
-        _second(kinds, options, budget, goal, hours, fleets),
+        _second(kinds, options, budget, goal, hours, fleets), starts=sum(started),
         notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
     )  # fmt: skip
+
+
+def _kept(
+    fleets: Sequence[tuple[Mapping[str, float], Fleet]], kinds: Sequence[Kind], budget: Budget,
+    seconds: Sequence[float], start_seconds: float,
+) -> list[tuple[Mapping[str, float], Fleet]]:  # fmt: skip
+    """The fleets with servers that stay through lulls shorter than their start, where budgets allow it."""
+    columns = zip(*(fleet.counts for _, fleet in fleets), strict=True)
+    kept = zip(*(kept_running(own, seconds, start_seconds) for own in columns), strict=True)
+    after = []
+    for (demands, fleet), counts in zip(fleets, kept, strict=True):
+        with suppress(InfeasibleError):
+            fleet = fleet_of(kinds, counts, demands, budget, fleet.gap)
+        after.append((demands, fleet))
+    return after
+
+
+def _starts(counts: Sequence[Sequence[int]]) -> list[int]:
+    """Servers of each kind that are started after the first period."""
+    return [
+        sum(max(after - before, 0) for before, after in pairwise(own))
+        for own in zip(*counts, strict=True)
+    ]
 
 
 def _second(
