@@ -25,8 +25,9 @@ def _drawn(given: Expression) -> Expression:
     # Below the threshold next to nothing switches, so that the power which takes the voltage there is never drawn.
     least = transistor.threshold_at(warmth, regulated)
     volts = maximum(regulated - delivery.grid_resistance * given / regulated, least)
+    steady = volts - transistor.guard
     speed = transistor.speed_at(
-        volts, transistor.threshold_at(warmth, volts), warmth, volts / reference.reference_supply
+        steady, transistor.threshold_at(warmth, volts), warmth, steady / reference.reference_supply
     )
     # Resistance is voltage over current, and current is speed by voltage: gates slow by the inverse of speed.
     resistance = 0.75 * reference.reference_supply / (transistor.on_current * transistor.width * speed)

@@ -12,7 +12,7 @@ import math
 from assay.model import POSITIVE, Scope, Variable, by_definition, cited, log, number, sqrt
 from assay.stack import floorplan, geometry, multiprocessor, timing, wires, works
 from assay.stack.gpu import rates as gpu_rates
-from assay.stack.manufacturing import wafers
+from assay.stack.manufacturing import packages, wafers
 
 scope = Scope("metal", "Resistivity, length and reach of wires")
 
@@ -155,8 +155,8 @@ scope.equation(
 )
 exponent = _datum("rent.exponent, p_R: Rent's exponent: growth of a block's terminals with its gates", (0.5001, 1))
 gates = scope.declare(
-    "rent.gates, N_g: gates of a block of logic, of four transistors each",
-    equals=wafers.transistors / 4,
+    "rent.gates, N_g: gates of a GPU's logic, of four transistors each, on however many dies",
+    equals=packages.dies * wafers.transistors / 4 * packages.ONE_GPU,
     bounds=POSITIVE,
     reference=_RENT,
 )

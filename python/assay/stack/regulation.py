@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from assay.model import POSITIVE, Scope, Variable, by_definition, cited, exp, number, sqrt
+from assay.model import POSITIVE, Scope, Variable, by_definition, cited, exp, maximum, number, sqrt
 from assay.stack import delivery, dram, hbm, physics, transistor, works
 from assay.stack.cluster import failures, power as cluster_power
 from assay.stack.gpu import power as gpu_power
@@ -188,12 +188,17 @@ guard = scope.declare(
     reference=_DROOP,
     target=True,
 )
+usual = scope.declare(
+    "droop.usual, dV_0 [V as mV]: first drop of the benchmarked board, which its clocks contain; unless given, none",
+    equals=number("0 V"),
+    reference=_DROOP,
+)
 scope.approximation(
-    transistor.voltage_ratio,
-    1 + guard,
-    name="voltage_with_guard",
+    transistor.guard,
+    maximum(droop - usual, number("0 V")),
+    name="guard_of_droop",
     valid=guard < 0.5,
-    meaning="the voltage that timing needs, and the drop beside",
+    meaning="timing has to hold at the lowest voltage",
     reference=_DROOP,
 )
 # Wear.

@@ -12,7 +12,7 @@ import math
 from assay.model import POSITIVE, Scope, Symbol, Variable, by_definition, cited, number
 from assay.stack import geometry, metal, timing, transistor, wires, works
 from assay.stack.gpu import power as gpu_power, rates as gpu_rates, reference as gpu_reference
-from assay.stack.manufacturing import wafers
+from assay.stack.manufacturing import packages, wafers
 
 scope = Scope("switching", "Delay, energy and noise of gates")
 
@@ -152,6 +152,14 @@ static = scope.declare(
     target=True,
 )
 registers = _datum("clock.registers, n_ff: flip-flops of a die")
+register_transistors = _datum("clock.register_transistors, T_r: transistors of a die by flip-flop")
+scope.equation(
+    registers,
+    wafers.transistors / register_transistors,
+    name="clock.registers_of_die",
+    meaning="a larger die has more of them",
+    reference=_CLOCK,
+)
 clock_capacitance = _datum(
     "clock.capacitance, C_ck [F as fF]: capacitance of the clock by flip-flop, its tree included"
 )
@@ -177,7 +185,7 @@ clock_share = scope.declare(
 )
 scope.approximation(
     gpu_power.cycle_energy,
-    (dynamic + short + clock_power) / gpu_rates.clock / number("1 GPU"),
+    packages.dies * (dynamic + short + clock_power) / gpu_rates.clock,
     name="cycle_energy",
     valid=activity > 0,
     meaning="gates that switch, and the clock",
@@ -186,13 +194,13 @@ scope.approximation(
 # Current while both transistors conduct is that of the board of the benchmarks: a per cent of the whole.
 scope.approximation(
     gpu_power.cycle_capacitance,
-    (
+    packages.dies
+    * (
         activity
         * gates
         * (load + transistor.on_current * transistor.width * conducting / (20 * gpu_reference.reference_supply))
         + registers * clock_capacitance
-    )
-    / number("1 GPU"),
+    ),
     name="cycle_capacitance",
     valid=activity > 0,
     meaning="gates that switch, and the clock",
@@ -200,7 +208,7 @@ scope.approximation(
 )
 scope.approximation(
     gpu_power.leakage_reference,
-    static / number("1 GPU"),
+    packages.dies * static,
     name="leakage_of_gates",
     valid=transistor.temperature > number("250 K"),
     meaning="gates that do not switch, at this temperature",

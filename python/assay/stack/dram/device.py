@@ -34,10 +34,10 @@ temperature = scope.declare(
     reference=_HOT,
 )
 rated_temperature = scope.declare(
-    "rated_temperature, T_mx [K as degC]: highest temperature at which memory holds its data; unless given, 95 degC",
-    equals=number("368.15 K"),
+    "rated_temperature, T_mx [K as degC]: highest temperature at which memory holds its data",
     bounds=POSITIVE,
     reference=_RATED,
+    boundary="primitive",
 )
 scope.inequality(
     "within_rating", temperature <= rated_temperature, "memory is no hotter than it may be", reference=_RATED
