@@ -68,6 +68,8 @@ class TwoNodes:
 
 def main(words: Sequence[str]) -> int:
     """Start the cluster, and run a command on it or wait."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     nodes = TwoNodes()
     try:
         command = list(words[words.index("--") + 1 :]) if "--" in words else []

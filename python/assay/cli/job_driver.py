@@ -7,6 +7,7 @@ of the job: the answer as it is, its digest beside it.
 import io
 import os
 import sys
+import threading
 
 from assay.errors import AssayError, InputError
 
@@ -50,14 +51,29 @@ def _captured(arguments: list[str]) -> tuple[int, bytes]:
     """Run the command; its exit code and what it printed on stdout."""
     from assay.cli import app
 
-    stdout, sys.stdout = sys.stdout, io.TextIOWrapper(io.BytesIO(), "utf-8")
-    captured = sys.stdout
+    captured = _Answer(io.BytesIO(), "utf-8")
+    stdout, sys.stdout = sys.stdout, captured
     try:
         code = app.run(arguments)
         captured.flush()
     finally:
         sys.stdout = stdout
-    return code, captured.buffer.getvalue()
+    return code, captured.content.getvalue()
+
+
+class _Answer(io.TextIOWrapper):
+    """Standard output of the command; what Ray's threads print, of lost nodes, is none of it."""
+
+    def __init__(self, content: io.BytesIO, encoding: str) -> None:
+        super().__init__(content, encoding)
+        self.content = content
+        self._command = threading.current_thread()
+
+    def write(self, text: str) -> int:
+        """Take what the command writes; the rest goes to stderr."""
+        if threading.current_thread() is self._command:
+            return super().write(text)
+        return sys.stderr.write(text)
 
 
 if __name__ == "__main__":
