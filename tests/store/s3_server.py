@@ -72,7 +72,12 @@ class S3Server:
         with self._lock:
             self.requests += 1
             number = self.requests
-        content = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        length = int(request.headers.get("Content-Length") or 0)
+        content = request.rfile.read(length)
+        if len(content) < length:
+            # The client died: an object is put whole or not at all.
+            request.close_connection = True
+            return
         fault = self.fault(number, request.command)
         if fault == "before":
             request.close_connection = True

@@ -95,6 +95,7 @@ COMMANDS: Final = {
     "store verify": "store",
     "store remove": "store",
     "store gc": "store",
+    "store key": "store",
     "jobs list": "jobs",
     "jobs status": "jobs",
     "jobs logs": "jobs",

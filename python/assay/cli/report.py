@@ -41,6 +41,14 @@ def report_command(
             "Verify the report, then write it again in the words and pictures of this build.",
         ),
     ] = False,
+    sign: Annotated[
+        Path | None,
+        option(
+            "--sign KEY",
+            "Verify the run, then sign it with this Ed25519 private key (PEM; assay store key makes "
+            "one).",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Show the report of a run: what was kept, and why.
@@ -50,11 +58,22 @@ def report_command(
     from assay.report.fleet import read_fleet_report
     from assay.report.headline import headline, ran_on, summary
     from assay.report.markdown import write
-    from assay.report.stored import read_report, rewrite_report
+    from assay.report.stored import read_report, rewrite_report, sign_report
 
+    signed = []
+    if sign is not None:
+        from assay.report.signing import read_private_key
+
+        key = read_private_key(sign)
+        if rewrite:
+            rewrite_report(run)
+        signed = [f"signed by key {sign_report(run, key)}"]
+        rewrite = False
     if (promotion := read_fleet_report(run)) is not None:
+        promotion = replace(promotion, notes=(*promotion.notes, *signed))
         return report_of(promotion, lambda canvas: (), as_json, raw=promotion.text)
     report = rewrite_report(run) if rewrite else read_report(run)
+    report = replace(report, notes=signed)
     claims, provenance, page = report.claims, report.provenance, report.page
     if html is not None:
         from assay.paths import write_atomically
@@ -62,7 +81,8 @@ def report_command(
         write_atomically(Path(html), page.read_bytes())
     interactive = sys.stdout.isatty() and not as_json and not as_text
     if (interactive if to_open is None else to_open) and not _open(page):
-        report = replace(report, notes=["no browser could be started; open the file yourself"])
+        opening = "no browser could be started; open the file yourself"
+        report = replace(report, notes=[*signed, opening])
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield ((headline(claims, provenance), styles.NAME),)
@@ -97,7 +117,17 @@ def _open(page: Path) -> bool:
     return webbrowser.open(page.resolve().as_uri())
 
 
-def verify_report_command(run: Run = "latest", as_json: options.Json = False) -> Report:
+def verify_report_command(
+    run: Run = "latest",
+    key: Annotated[
+        Path | None,
+        option(
+            "--key PUBLIC",
+            "Refuse a run that was not signed by this Ed25519 public key (PEM), such as one made anew.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
     """Derive every claim of a report again from its rows.
 
     Checks the journal's hash chain, the SHA-256 of every file, that the measured rows are those that
@@ -106,7 +136,7 @@ def verify_report_command(run: Run = "latest", as_json: options.Json = False) ->
     """
     from assay.report.verify import verify_report
 
-    verification = verify_report(run)
+    verification = verify_report(run, key)
 
     def text(canvas: Canvas) -> Iterator[Line]:
         if verification.is_verified:

@@ -292,6 +292,13 @@ def run_command(
         str | None,
         option("--price USD/H", "What an hour of the machine costs, for cost per token."),
     ] = None,
+    sign: Annotated[
+        Path | None,
+        option(
+            "--sign KEY",
+            "Sign the report with this Ed25519 private key (PEM; assay store key makes one).",
+        ),
+    ] = None,
     seed: Annotated[int, option("--seed NUMBER", "Random seed.")] = 0,
     device: sampling.Device = None,
     knob: sampling.Knobs = None,
@@ -325,6 +332,7 @@ def run_command(
             | {"--allow-lossy": allow_lossy, "--production": production, "--force": force}
             | {"--max-changed": max_changed, "--no-history": no_history, "--dry-run": dry_run}
             | {"--resume": resume, "--price": price, "--device": device, "--knob": knob}
+            | {"--sign": sign}
         )
         asked = FleetRequest(
             *(replicas, restart, promote, change, adapter, node_python, max_out),
@@ -369,6 +377,7 @@ def run_command(
             watch_s=watched_s,
             resume=resume,
             price=price,
+            sign=sign,
             progress=progress,
             command=shlex.join(["assay", *sys.argv[1:]]),
         )

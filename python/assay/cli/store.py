@@ -299,3 +299,20 @@ def store_remove_command(
     removed = remove_item(item, place)
     words = f"removed {removed.item}: {count(len(removed.versions), 'version')}"
     return report_of(removed, lambda canvas: [words], as_json)
+
+
+def store_key_command(
+    path: Annotated[
+        Path, argument("FILE", "Where the private key goes; FILE.pub is the public one.")
+    ],
+    as_json: options.Json = False,
+) -> Report:
+    """Make a key to sign reports with: Ed25519 in PEM, as openssl genpkey -algorithm ed25519 makes it.
+
+    The private key is readable by its owner alone. Pass the public one on: assay verify-report --key.
+    """
+    from assay.report.signing import make_key
+
+    made = make_key(path)
+    pairs = [("private", made.private), ("public", made.public), ("name", made.fingerprint)]
+    return report_of(made, lambda canvas: facts(pairs, canvas), as_json)

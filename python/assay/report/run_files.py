@@ -24,6 +24,7 @@ LOG: Final = ".log"
 REPORT_DATA: Final = "report.json"
 REPORT_TEXT: Final = "report.md"
 REPORT_PAGE: Final = "report.html"
+SIGNATURE: Final = "report.sig"
 REPORTS: Final = (REPORT_DATA, REPORT_TEXT, REPORT_PAGE)
 
 Row = Mapping[str, Any]
@@ -123,7 +124,7 @@ class RunFiles:
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
             hidden = any(part.startswith(".") for part in Path(name).parts)
-            left_out = hidden or path.suffix == LOG or name in (JOURNAL, HEAD, *REPORTS)
+            left_out = hidden or path.suffix == LOG or name in (JOURNAL, HEAD, SIGNATURE, *REPORTS)
             if path.is_file() and not left_out:
                 hashes[name] = sha256(path)
         return hashes

@@ -9,11 +9,12 @@ from typing import Any
 from assay.answers import Answer
 from assay.errors import CheckFailedError, InputError
 from assay.files import read_json
-from assay.improve.journal import run_folder
+from assay.improve.journal import journal as journals, run_folder
 from assay.report.claim import Claim, Provenance
 from assay.report.headline import headline
 from assay.report.run import write_again
 from assay.report.run_files import REPORT_DATA, REPORT_PAGE
+from assay.report.signing import refuse_unverified, write_signature
 from assay.report.storing import from_data, to_data
 from assay.report.verify import verify
 
@@ -66,6 +67,13 @@ def rewrite_report(run: str) -> StoredReport:
         )
     write_again(report.folder, report.claims, report.provenance)
     return _read(report.folder)
+
+
+def sign_report(run: str | Path, key: Any) -> str:
+    """Verify a run and sign it with a key of `signing.read_private_key`; the name of the key."""
+    folder = run_folder.find(str(run)).path
+    refuse_unverified(folder.name, [check.name for check in verify(folder).failures])
+    return write_signature(folder, journals.read(folder), key).fingerprint
 
 
 def _read(folder: Path) -> StoredReport:

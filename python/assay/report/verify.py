@@ -16,6 +16,7 @@ from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.intervals import Interval
+from assay.plurals import count
 from assay.report import derivations, fleet, words
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated
@@ -27,8 +28,10 @@ from assay.report.run_files import (
     REPORT_DATA,
     REPORT_PAGE,
     REPORT_TEXT,
+    SIGNATURE,
     RunFiles,
 )
+from assay.report.signing import fingerprint_of, read_public_key, read_signature, signature_problem
 from assay.report.storing import from_data
 from assay.report.verdicts import changes_problem, verdict_problem
 from assay.report.writer import writer_digest
@@ -109,9 +112,15 @@ class Verification(Answer):
         }
 
 
-def verify_report(run: str) -> Verification:
-    """Derive every claim of a run's report again from its rows; what differs is a problem."""
-    verification = verify(run_folder.find(run).path)
+def verify_report(run: str, key: str | Path | None = None) -> Verification:
+    """Derive every claim of a run's report again from its rows; what differs is a problem.
+
+    With `key`, a file with an Ed25519 public key in PEM, the run must be signed by it: a folder that
+    was made anew as a whole is refused.
+    """
+    trusted = None if key is None else read_public_key(Path(key).expanduser())
+    folder = run_folder.find(run).path
+    verification = _with_signature(folder, verify(folder), trusted)
     if verification.is_verified:
         return verification
     total = len(verification.checks)
@@ -161,6 +170,26 @@ def verify(folder: Path) -> Verification:
     }
     notes = tuple(_notes(files, provenance, record.data, later))
     return Verification(folder.name, tuple(checks), extent, notes=notes)
+
+
+def _with_signature(folder: Path, verification: Verification, key: Any) -> Verification:
+    """The verification with a check of the signature; without a key, a note of whose it claims to be."""
+    if key is None:
+        if not (folder / SIGNATURE).is_file():
+            return verification
+        notes = (*verification.notes, "signed; --key PUBLIC says whether by whom you trust")
+        return replace(verification, notes=notes)
+    reading = journals.read(folder)
+    problem = signature_problem(folder, reading, key)
+    name = fingerprint_of(key.public_bytes_raw())
+    check = Check("signature", not problem, problem or f"by key {name}")
+    extent = verification.extent if problem else {**verification.extent, "signature": 1}
+    signature = None if problem else read_signature(folder)
+    notes = tuple(verification.notes)
+    if signature is not None and signature.records < len(reading.records):
+        later = len(reading.records) - signature.records
+        notes += (f"{count(later, 'record')} of the journal came after the signature",)
+    return replace(verification, checks=(*verification.checks, check), extent=extent, notes=notes)
 
 
 def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterator[Check]:

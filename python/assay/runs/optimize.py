@@ -24,6 +24,8 @@ from assay.load.workloads.spec import parse_duration, parse_share
 from assay.report.archive import archive
 from assay.report.price import Price, read_price
 from assay.report.run import write_run
+from assay.report.signing import read_private_key
+from assay.report.stored import sign_report
 from assay.runs.abandoned import end_abandoned
 from assay.runs.subject import SubjectOptions, opened
 from assay.store.describing import item_of
@@ -41,6 +43,7 @@ def optimize(
     *,
     resume: str | RunFolder | None = None,
     price: str | Price | None = None,
+    sign: str | Path | None = None,
     progress: Progress | None = None,
     root: Path | None = None,
     command: str = "optimize",
@@ -50,7 +53,8 @@ def optimize(
 
     Proven changes stay in force when it returns; everything else is undone. `budget` is a duration
     such as "24h" or seconds, `target` a gain such as 0.15 or "15%", `resume` an earlier run to go
-    on with. The other options are those of `assay run`, the fields of `SubjectOptions` (model,
+    on with, `sign` a file with an Ed25519 private key to sign the report with. The
+    other options are those of `assay run`, the fields of `SubjectOptions` (model,
     workload, slo, metric, concurrency, knobs ...) and `RunOptions` (only, skip, dry_run ...).
 
         outcome = assay.optimize(engine, budget="24h", target=0.15)
@@ -75,6 +79,8 @@ def optimize(
         )
         _check_names(options)
         check_levers(None, chosen)
+    # Before anything is measured: a key that cannot be read is bad input, not the end of a run.
+    key = None if sign is None else read_private_key(Path(sign).expanduser())
     cost = read_price(price) if isinstance(price, str) else price
     planned = None if folder is None else workload_of(folder)
     end_abandoned(progress.note, progress.say)
@@ -96,7 +102,7 @@ def optimize(
             subject=asked.to_record(),
             resume=folder,
         )
-    return _archived(outcome)
+    return _archived(outcome if key is None else _signed(outcome, key))
 
 
 def _of(kind: type[RunOptions | SubjectOptions], options: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +128,15 @@ def _calibrate(
 
     say(f"calibrating {device} for this run")
     save(calibrate(Device(device), say, formats=formats, budget_s=CALIBRATION_S), path)
+
+
+def _signed(outcome: Outcome, key: Any) -> Outcome:
+    """Sign the report; a run without one that holds is left without a signature, and says so."""
+    try:
+        note = f"signed by key {sign_report(outcome.run, key)}"
+    except AssayError as error:
+        note = f"the run is not signed: {error.message}"
+    return replace(outcome, notes=(*outcome.notes, note))
 
 
 def _archived(outcome: Outcome) -> Outcome:

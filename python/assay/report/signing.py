@@ -1,0 +1,237 @@
+"""Signatures of reports: Ed25519 over the head of the journal, which everything else hangs on.
+
+The hash of a record covers all records before it, and the `report` record the SHA-256 of every file
+that claims rest on. A folder that is made anew as a whole can be chained anew, but not signed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.answers import Answer
+from assay.errors import AssayError, CheckFailedError, InputError
+from assay.files import read_json, read_text
+from assay.improve.journal.chain import canonical
+from assay.improve.journal.journal import JournalReading
+from assay.improve.journal.run_folder import RunFolder
+from assay.report.run_files import SIGNATURE
+
+FORMAT: Final = 1
+_DOMAIN: Final = b"assay report signature 1\n"
+"""A signature of something else is never one of a report."""
+_MOST_BYTES: Final = 1 << 16
+_HOW: Final = "assay store key FILE makes one, as openssl genpkey -algorithm ed25519 does"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPair(Answer):
+    """Where a new key is; the private one signs, the public one checks and may be passed on."""
+
+    private: str
+    public: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What report.sig holds."""
+
+    run: str
+    records: int
+    """How many records of the journal it covers."""
+    head: str
+    """The hash of the last of them."""
+    public_key: bytes
+    signature: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name of the key that signed."""
+        return fingerprint_of(self.public_key)
+
+    def signed(self) -> bytes:
+        """The bytes that are signed."""
+        return _signed(self.run, self.records, self.head)
+
+
+def make_key(path: Path) -> KeyPair:
+    """Write a new private key, readable by its owner alone, and its public key beside it."""
+    crypto = _crypto()
+    private = crypto.ed25519.Ed25519PrivateKey.generate()
+    encoding, formats = crypto.serialization.Encoding.PEM, crypto.serialization
+    secret = private.private_bytes(encoding, formats.PrivateFormat.PKCS8, formats.NoEncryption())
+    public = private.public_key().public_bytes(encoding, formats.PublicFormat.SubjectPublicKeyInfo)
+    beside = path.with_name(f"{path.name}.pub")
+    for target, content, mode in ((path, secret, 0o600), (beside, public, 0o644)):
+        _write_new(target, content, mode)
+    raw = private.public_key().public_bytes_raw()
+    return KeyPair(private=str(path), public=str(beside), fingerprint=fingerprint_of(raw))
+
+
+def read_private_key(path: Path) -> Any:
+    """An Ed25519 key of a PEM file, without a password."""
+    crypto = _crypto()
+    text = read_text("key", path, _MOST_BYTES)
+    try:
+        key = crypto.serialization.load_pem_private_key(text.encode(), None)
+    except TypeError:
+        raise InputError(
+            f"key {path}: expected one without a password, got an encrypted one",
+            f"openssl pkey -in {path.name} -out PLAIN writes one",
+        ) from None
+    except (ValueError, crypto.UnsupportedAlgorithm):
+        raise InputError(f"key {path}: expected a private key in PEM", _HOW) from None
+    if not isinstance(key, crypto.ed25519.Ed25519PrivateKey):
+        raise InputError(
+            f"key {path}: expected Ed25519, got {type(key).__name__.lstrip('_')}", _HOW
+        )
+    return key
+
+
+def read_public_key(path: Path) -> Any:
+    """An Ed25519 public key of a PEM file; that of a private key where this is one."""
+    crypto = _crypto()
+    text = read_text("key", path, _MOST_BYTES)
+    if "PRIVATE KEY" in text:
+        return read_private_key(path).public_key()
+    try:
+        key = crypto.serialization.load_pem_public_key(text.encode())
+    except (ValueError, crypto.UnsupportedAlgorithm):
+        raise InputError(f"key {path}: expected a public key in PEM", _HOW) from None
+    if not isinstance(key, crypto.ed25519.Ed25519PublicKey):
+        raise InputError(
+            f"key {path}: expected Ed25519, got {type(key).__name__.lstrip('_')}", _HOW
+        )
+    return key
+
+
+def write_signature(folder: Path, reading: JournalReading, key: Any) -> Signature:
+    """Sign the journal of a run as it is now; the caller has verified the run."""
+    if reading.last("report") is None and not reading.of("replica"):
+        raise InputError(
+            f"run {folder.name}: expected a report to sign, got none",
+            "a run writes its report at its end",
+        )
+    records, head = len(reading.records), reading.head
+    signature = Signature(
+        folder.name,
+        records,
+        head,
+        key.public_key().public_bytes_raw(),
+        key.sign(_signed(folder.name, records, head)),
+    )
+    data = {
+        "format": FORMAT,
+        "algorithm": "ed25519",
+        "run": signature.run,
+        "records": records,
+        "head": head,
+        "public_key": base64.b64encode(signature.public_key).decode(),
+        "signature": base64.b64encode(signature.signature).decode(),
+    }
+    RunFolder(folder).write_json(SIGNATURE, data, 1)
+    return signature
+
+
+def read_signature(folder: Path) -> Signature | None:
+    """The signature of a run; None where it has none."""
+    path = folder / SIGNATURE
+    if not path.is_file():
+        return None
+    data = read_json("signature", path, _MOST_BYTES)
+    try:
+        if data["format"] != FORMAT or data["algorithm"] != "ed25519":
+            raise ValueError("another format")
+        return Signature(
+            str(data["run"]),
+            int(data["records"]),
+            str(data["head"]),
+            base64.b64decode(data["public_key"], validate=True),
+            base64.b64decode(data["signature"], validate=True),
+        )
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise InputError(f"signature {path} cannot be read: {error!r}") from None
+
+
+def signature_problem(folder: Path, reading: JournalReading, key: Any) -> str:
+    """What is wrong with the signature of a run under a trusted public key; empty where it holds."""
+    try:
+        signature = read_signature(folder)
+    except AssayError as error:
+        return error.message
+    if signature is None:
+        return "expected a signature, got none"
+    expected = fingerprint_of(key.public_bytes_raw())
+    try:
+        key.verify(signature.signature, signature.signed())
+    except _crypto().InvalidSignature:
+        if signature.fingerprint != expected:
+            return f"expected the signature of key {expected}, got that of {signature.fingerprint}"
+        return f"it is not what key {expected} has signed"
+    covered = reading.records[: signature.records]
+    if len(covered) < signature.records or not covered or covered[-1].hash != signature.head:
+        return f"the journal is not the one that key {expected} has signed"
+    report = reading.last("report")
+    if report is not None and report.number >= signature.records:
+        return "the report was written again after it was signed"
+    return ""
+
+
+def refuse_unverified(run: str, failures: list[str]) -> None:
+    """A report that does not hold is not signed."""
+    if failures:
+        raise CheckFailedError(
+            f"run {run} is not verified and is not signed: {failures[0]}",
+            "assay verify-report lists what failed",
+        )
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """A short name of a key: the start of the SHA-256 of its bytes.
+
+    >>> fingerprint_of(bytes(32))
+    'ed25519:66687aadf862bd77'
+    """
+    return f"ed25519:{hashlib.sha256(public_key).hexdigest()[:16]}"
+
+
+def _signed(run: str, records: int, head: str) -> bytes:
+    return _DOMAIN + canonical({"head": head, "records": records, "run": run}).encode()
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        raise InputError(f"{path} exists: a key is not overwritten", "name another file") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crypto:
+    """The parts of the package cryptography that are used here."""
+
+    ed25519: Any
+    serialization: Any
+    InvalidSignature: Any
+    UnsupportedAlgorithm: Any
+
+
+def _crypto() -> _Crypto:
+    try:
+        from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise InputError(
+            "signatures need cryptography, which is not installed",
+            "install it with: pip install 'assay[store]'",
+        ) from None
+    return _Crypto(ed25519, serialization, InvalidSignature, UnsupportedAlgorithm)
