@@ -20,7 +20,8 @@ from assay.load.workloads.workload import ServiceLevel, Window, Workload
 from assay.report.run import write_run
 from assay.report.verify import verify
 from assay.runs.maximizing import maximizing_rate
-from assay.runs.subject import SubjectOptions, opened
+from assay.runs.subject import opened
+from assay.runs.subject_options import SubjectOptions
 
 pytestmark = pytest.mark.usefixtures("without_fsync")
 

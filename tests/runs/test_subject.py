@@ -6,7 +6,8 @@ import pytest
 
 from assay.engine import Engine
 from assay.improve.loop.progress import Silent
-from assay.runs.subject import SubjectOptions, _workload, opened
+from assay.runs.subject import _workload, opened
+from assay.runs.subject_options import SubjectOptions
 
 
 class _Notes(Silent):

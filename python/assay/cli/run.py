@@ -123,8 +123,8 @@ def run_command(
         str | None,
         option(
             "--workload NAME|FILE",
-            "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests. "
-            "chat if not given.",
+            "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests; "
+            "transcribe or speak for models of speech. chat if not given.",
         ),
     ] = None,
     load: Annotated[Path | None, option("--load FILE", "The same as --workload FILE.")] = None,

@@ -70,7 +70,8 @@ def refuse_engine_options(given: Mapping[str, object]) -> None:
 def promoted(asked: FleetRequest, as_json: bool) -> Report:
     """Run the promotion and report it."""
     from assay.runs.fleet import FleetOptions, promote_fleet
-    from assay.runs.subject import SubjectOptions, workload_for
+    from assay.runs.subject import workload_for
+    from assay.runs.subject_options import SubjectOptions
     from assay.runtime.cuda import probe
 
     if asked.max_out is not None and asked.max_out < 1:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from assay.cli import options, styles
+from assay.cli import options, sampling, styles
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, show_note, stdout_errors, table, working
 from assay.errors import InputError
@@ -37,6 +37,7 @@ def speak_command(
     ] = 0,
     voices: Annotated[bool, option("--voices", "List the voices.")] = False,
     device: Annotated[str, option("--device DEVICE", "Device: cpu or cuda:0.")] = "cpu",
+    threads: sampling.Threads = None,
     as_json: options.Json = False,
 ) -> Report | int:
     """Say a text with Kokoro-82M.
@@ -48,6 +49,7 @@ def speak_command(
     """
     if voices:
         return _voices(as_json)
+    from assay.engine.core.transcription import limit_threads
     from assay.engine.loading.speech_files import speech_folder
     from assay.speech.kokoro.speaker import Speaker, check_request
 
@@ -58,6 +60,8 @@ def speak_command(
     play = output is None and sys.stdout.isatty()
     player = _player() if play else None
     folder = speech_folder("kokoro")
+    if threads is not None:
+        limit_threads(threads)
     said: list[Sentence] = []
     began = time.perf_counter()
     first: float | None = None

@@ -27,7 +27,8 @@ from assay.report.run import write_run
 from assay.report.signing import read_private_key
 from assay.report.stored import sign_report
 from assay.runs.abandoned import end_abandoned
-from assay.runs.subject import SubjectOptions, opened
+from assay.runs.subject import opened
+from assay.runs.subject_options import SubjectOptions
 from assay.store.describing import item_of
 from assay.store.layout import VARIABLE, is_store
 from assay.store.pushing import push

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.core.notes import default_device, model_notes
-from assay.engine.loading.user_knobs import knob_texts, read_knobs
 from assay.errors import InputError, unknown_name
 from assay.improve.engines.opening import open_engine
 from assay.improve.engines.protocol import Engine
@@ -18,8 +15,10 @@ from assay.improve.loop.progress import Progress
 from assay.interruption import interrupted_by_sigterm
 from assay.load.workloads import builtin
 from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
-from assay.load.workloads.workload import ServiceLevel, Workload
+from assay.load.workloads.workload import Workload
 from assay.runs.maximizing import MAXIMIZED, maximizing_rate
+from assay.runs.speech import WORKLOADS, open_speech
+from assay.runs.subject_options import SubjectOptions
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
@@ -36,58 +35,6 @@ OWN_REQUESTS: Final = 32
 SHORT_BUDGET_S: Final = 300.0
 SHORT_SCALE: Final = 0.5
 """Of the lengths of built-in workloads on a CPU, in a budget of up to five minutes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectOptions:
-    """The options that name engine and workload."""
-
-    engine: Any
-    """assay, vllm, the URL of a server, or an engine of this process."""
-    model: str | None = None
-    """A file, a folder or a name."""
-    workload: str | Path | Workload | None = None
-    slo: str | ServiceLevel | None = None
-    """Service levels that a change must keep: ttft=1s,tpot=50ms."""
-    metric: str | None = None
-    """The figure to improve; the workload's own if not given."""
-    maximize: str | None = None
-    """In place of a metric, rate: the highest rate that keeps the service levels."""
-    concurrency: int | None = None
-    rate: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    start: str | None = None
-    """Settings to start from: plain or defaults."""
-    restart: str | None = None
-    """How to start the server of a URL; {settings} stands for its flags."""
-    adapter: str | Path | None = None
-    """Which flags the server has."""
-    device: str | None = None
-    knobs: Mapping[str, Any] | Sequence[str] | None = None
-    """Settings of the start, by name or as NAME=VALUE."""
-    seed: int = 0
-    budget_s: float
-
-    def settings(self) -> dict[str, Any]:
-        """The knobs by name."""
-        return dict(self.knobs) if isinstance(self.knobs, Mapping) else read_knobs(self.knobs or ())
-
-    def to_record(self) -> dict[str, Any]:
-        """As the journal has it; empty for an engine that only its program can open again."""
-        if not isinstance(self.engine, str):
-            return {}
-        record = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if isinstance(self.knobs, Mapping):
-            record["knobs"] = knob_texts(self.knobs)
-        if isinstance(self.workload, Workload):
-            record["workload"] = self.workload.name
-        if isinstance(self.slo, ServiceLevel):
-            # A resumed run has its workload, service levels included, from the run folder.
-            record["slo"] = None
-        return {
-            name: str(value) if isinstance(value, Path) else value for name, value in record.items()
-        }
 
 
 class Subject(NamedTuple):
@@ -107,6 +54,15 @@ def opened(
     `planned` is the workload of a run that is resumed.
     """
     _check(asked)
+    if asked.engine == "assay" and asked.workload in WORKLOADS:
+        with interrupted_by_sigterm():
+            progress.say(f"opening the models of {asked.workload}")
+            speech, workload = open_speech(asked, planned, progress.say)
+            try:
+                yield Subject(speech, workload, None)
+            finally:
+                speech.close()
+        return
     if planned is None:
         # Whatever is wrong with the workload is said before a model is downloaded or a server started.
         _workload(asked, None, progress, gpu=False)

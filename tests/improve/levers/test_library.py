@@ -35,9 +35,9 @@ def engine() -> Iterator[OwnEngine]:
         yield OwnEngine(found)
 
 
-def test_at_least_thirty_levers_of_five_engines() -> None:
+def test_at_least_thirty_levers_of_six_engines() -> None:
     assert len(LEVERS) >= 30
-    engines = {"assay", "llama.cpp", "sglang", "tensorrt-llm", "vllm"}
+    engines = {"assay", "assay-speech", "llama.cpp", "sglang", "tensorrt-llm", "vllm"}
     assert {lever.engine for lever in LEVERS} == engines
     names = [(one.engine, one.name) for one in LEVERS]
     assert len(set(names)) == len(names)

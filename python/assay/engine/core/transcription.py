@@ -182,6 +182,13 @@ def _path(model: str) -> Path:
     return path
 
 
+def limit_threads(threads: int) -> None:
+    """Kernels of this process use so many threads."""
+    if threads < 1:
+        raise InputError(f"threads: expected 1 or more, got {threads}")
+    limit_kernel_threads(threads)
+
+
 def transcribe(
     source: str | Path | bytes,
     model: str = DEFAULT_MODEL,
@@ -215,9 +222,7 @@ def transcribe(
     if temperature is not None and not 0 <= temperature <= 1:
         raise InputError(f"temperature: expected 0 to 1, got {temperature}")
     if threads is not None:
-        if threads < 1:
-            raise InputError(f"threads: expected 1 or more, got {threads}")
-        limit_kernel_threads(threads)
+        limit_threads(threads)
     options = TranscribeOptions(
         language=None if language is None else language_code(language),
         task=task,

@@ -22,6 +22,9 @@ refused its settings. Failed trials become constraints of the search."""
 
 RESIDENT: Final = "resident_bytes"
 """A detail of a window: memory of the engine's processes at its end."""
+FLOOR: Final = "floor_s"
+"""A detail of a description: seconds of a request, on average, if every operation that was counted ran
+at the machine's best rate."""
 
 
 class EngineLostError(AssayError):

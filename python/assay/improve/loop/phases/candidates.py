@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from assay.errors import AssayError
+from assay.improve.engines.protocol import FLOOR
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.facts import workload_facts
@@ -88,6 +89,9 @@ def _floor_share(known: Known) -> tuple[float | None, str, str]:
 
 def _planned_share(known: Known) -> tuple[float | None, str]:
     """The floor of serving each request of the loop once, over the time that it took."""
+    counted, rate = known.description.details.get(FLOOR), known.figure("request_throughput")
+    if isinstance(counted, float) and rate is not None:
+        return counted * rate, ""
     from assay.planner.predict import predict_graph
     from assay.planner.specs import BatchConfig
 
