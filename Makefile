@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate plan-checks lint lint-python lint-rust format web check-web ui test-web site bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fleet fuzz-native kernels validate plan-checks lint lint-python lint-rust format web check-web ui test-web site documents wheel check-wheel check-readme bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,18 @@ test-web: setup ## test the pages in Chromium, which is installed if there is no
 
 site: setup ## build the documentation as pages in dist/site; they open from a file
 	$(BIN)/python scripts/build_site.py
+
+documents: setup ## run every command of the documents, or say why not; some need downloaded models
+	$(BIN)/python tests/documents/run_documents.py $(DOCUMENTS_OPTIONS)
+
+wheel: setup ## build wheel, source distribution and bill of materials into dist/release
+	$(BIN)/python scripts/build_wheel.py
+
+check-wheel: setup ## install the wheel into empty environments of Python 3.11, 3.12 and 3.13, and try it
+	$(BIN)/python scripts/check_wheel.py dist/release/assay-*.whl
+
+check-readme: ## run the commands of README.md from a tarball without git, in an empty home
+	$(PYTHON) scripts/check_readme.py
 
 bench: setup ## run every suite of assay bench
 	for suite in ceilings gemv gemm ops attention pool scheduler decode graph; do \

@@ -21,8 +21,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import bundled_tests
-import inject_library
-import wheel_documents
+from build_wheel import build_wheel
 from host_packages import (
     UNUSED,
     Packages,
@@ -35,7 +34,7 @@ from host_packages import (
     requirement_name,
     resolve,
 )
-from target_compiler import MissingCompiler, build_environment, target_compiler
+from target_compiler import MissingCompiler, target_compiler
 
 ROOT = Path(__file__).resolve().parent.parent
 DESTINATION = ROOT / "dist" / "bundle"
@@ -81,21 +80,9 @@ def commit() -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def build_wheel(folder: Path) -> None:
+def make_wheel(folder: Path) -> None:
     """Builds Assay's release wheel for the host and checks its platform tag."""
-    compiler = target_compiler()
-    environment = build_environment(compiler)
-    # The interpreter argument applies to wheels only.
-    target = compiler.arguments if compiler.arguments[0] == "--target" else ()
-    library = inject_library.build("release", target, environment)
-    with inject_library.placed(library), wheel_documents.placed():
-        run(
-            *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
-            *compiler.arguments,
-            environment=environment,
-        )
-    (wheel,) = folder.glob("assay-*.whl")
-    check_tag(wheel.name)
+    check_tag(build_wheel(folder, target_compiler()).name)
 
 
 def check_tag(wheel: str) -> None:
@@ -166,7 +153,7 @@ def make_first_part(
     """Fills the first part; returns manifest entries of its wheels and of what is left out."""
     wheels = folder / "wheels"
     wheels.mkdir(parents=True)
-    build_wheel(wheels)
+    make_wheel(wheels)
     carried = [pin for pin in pins if pin.name not in left]
     say(f"packages: {len(carried)} to download, {len(left)} left out")
     download((f"{pin.name}=={pin.version}" for pin in carried), python_version, wheels)

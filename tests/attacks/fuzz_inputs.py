@@ -1,4 +1,4 @@
-"""Gives damaged model files, adapters, schemas and tool definitions to what reads them.
+"""Gives damaged files, requests and answers of servers to what reads them.
 
 For each target of `fuzz_targets.py` random damage of valid inputs is tried for some
 seconds. An exception that is no typed refusal is printed with its trace, and the input that caused
@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 
 _TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(_TESTS / folder) for folder in (".", "engine", "attacks")]
+sys.path[:0] = [str(_TESTS / folder) for folder in (".", "engine", "diagnose", "attacks")]
 
 from fuzz_targets import REFUSALS, Target, targets  # noqa: E402
 

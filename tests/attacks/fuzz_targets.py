@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from unittest import mock
 
+import file_fuzz_targets
 import gguf
 import numpy as np
+from file_fuzz_targets import Target, file_targets
 from gguf_models import small, write
 from lora_folders import factors_of, write_adapter
 from mutations import damaged_bytes, damaged_json
@@ -40,17 +41,8 @@ GROUP: Final = 64
 GGUF_HEADER: Final = 9000
 """Bytes at the start of a small GGUF file, among which its keys and tensors are described."""
 
-REFUSALS: Final = (ValidationError,)
+REFUSALS: Final = (ValidationError, *file_fuzz_targets.REFUSALS)
 """Typed refusals besides `AssayError`."""
-
-
-class Target(NamedTuple):
-    """Valid inputs by name, how one is damaged, and what uses it."""
-
-    seeds: Mapping[str, Any]
-    damage: Callable[[Any, Random], Any]
-    use: Callable[[str, Any], None]
-    """Takes the name of the seed and its damaged copy."""
 
 
 FEW: Final = ("q4_k", "mxfp4", "llama", "gpt_oss", "deepseek_v2", "mamba2", "bert")
@@ -67,7 +59,9 @@ def targets(folder: Path, only: Collection[str] | None = None) -> Iterator[dict[
     with ExitStack() as stack:
         vetting = GrammarVetting()
         stack.callback(vetting.close)
+        files = stack.enter_context(file_targets(folder / "files"))
         yield {
+            **files,
             "gguf": _gguf(folder / "gguf", chosen(BLOCKS)),
             "safetensors": _checkpoints(folder / "checkpoints"),
             "configuration": _configurations(

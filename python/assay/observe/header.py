@@ -13,6 +13,9 @@ from assay.errors import InputError
 FORMAT = 1
 """The version of the stored layout; a reader refuses a later one."""
 
+_TEXTS = ("run", "engine", "model")
+"""Fields that are a text, or unknown."""
+
 
 @dataclass(slots=True)
 class TraceHeader:
@@ -54,7 +57,7 @@ class TraceHeader:
         """Read what `to_json` wrote; `where` names the file in errors."""
         try:
             fields = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: expected a JSON object, got: {error}") from error
         if not isinstance(fields, dict) or not isinstance(fields.get("format"), int):
             raise InputError(f"{where}: expected the header of a trace")
@@ -65,4 +68,14 @@ class TraceHeader:
         known = {member.name for member in dataclasses.fields(cls)}
         if unknown := sorted(set(fields) - known):
             raise InputError(f'{where}: unknown field "{unknown[0]}" of a trace header')
-        return cls(**fields)
+        header = cls(**fields)
+        plain = cls()
+        for name in fields:
+            kind = str if name in _TEXTS else type(getattr(plain, name))
+            value = getattr(header, name)
+            if not isinstance(value, kind) and not (value is None and name in _TEXTS):
+                raise InputError(
+                    f'{where}: expected "{name}" of a trace header as {kind.__name__}, '
+                    f"got {type(value).__name__}"
+                )
+        return header

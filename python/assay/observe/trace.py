@@ -13,6 +13,7 @@ from typing import Self
 
 from assay._native import read_event_shard
 from assay.errors import InputError
+from assay.files import read_text
 from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.header import TraceHeader
@@ -47,9 +48,7 @@ class Trace:
                 f"{folder}: expected the folder of a stored trace, with {HEADER}",
                 "assay trace import FILE stores a trace of another tool",
             )
-        header = TraceHeader.from_json(
-            (folder / HEADER).read_text(encoding="utf-8"), str(folder / HEADER)
-        )
+        header = TraceHeader.from_json(read_text("header", folder / HEADER), str(folder / HEADER))
         if (folder / CAPTURED_EVENTS).is_file():
             return cls(header, *_read_captured(folder))
         return cls(
