@@ -39,10 +39,13 @@ NOT_RUN: Final = (
     Rule(r"--device cuda|trace attach (?:--delay-s |--arm-file|-- )|diagnose b64", GPU),
     Rule(r"^pip |assay pull", NETWORK),
     Rule(
-        r"\bvllm serve\b|^lm_eval|^ffmpeg|llama-server|llama_cpp_server|^assay run --engine vllm|registry/",
+        r"\bvllm serve\b|^lm_eval|^ray|^ffmpeg|llama-server|llama_cpp_server|^assay run --engine vllm|registry/",
         OTHER,
     ),
-    Rule(r"\bCMD\b|http://gpu-|my_server|\bMODEL\b|Llama-3.2-1B|trace attach --url", OWN),
+    Rule(
+        r"\bCMD\b|\bHEAD:|run/ID|http://gpu-|my_server|\bMODEL\b|Llama-3.2-1B|trace attach --url",
+        OWN,
+    ),
     Rule(
         r"s3://bucket|otlp:|curl .*lora_adapter|--telemetry run1-state|--experiments profile.json",
         OWN,

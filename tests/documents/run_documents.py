@@ -221,7 +221,11 @@ def _document(bench: Bench, blocks: list[Block], minutes: bool) -> Iterator[Outc
                 continue
             started = time.monotonic()
             addressed = bench.addressed(command)
-            if SERVES.match(command):
+            if command.startswith("export "):
+                name, _, value = command.removeprefix("export ").partition("=")
+                bench.environment[name] = value
+                problem = ""
+            elif SERVES.match(command):
                 problem = bench.serve(addressed)
             else:
                 words = ["bash", "-o", "pipefail", "-c", addressed]
