@@ -19,6 +19,7 @@ WALK = (
     ("#/lab", "[data-testid=hero-A]"),
     ("#/plan?gpus=h200", ".plan-chart"),
     (f"#/runs/{RUN}", ".waterfall-row"),
+    ("#/speech", "main h1"),
     ("#/live", "main h1"),
     ("#/docs", "main h1"),
     ("#/runs", "a[href*='/runs/']"),

@@ -76,6 +76,16 @@ export async function post<T>(path: string, body: unknown = {}, signal?: AbortSi
   return response.json() as Promise<T>;
 }
 
+/** Hand the server bytes, such as a recording. */
+export async function postBytes(
+  path: string,
+  body: ArrayBuffer | Uint8Array<ArrayBuffer>,
+  type: string,
+): Promise<Response> {
+  if (isStatic()) throw new ApiError(0, "an exported site cannot do this", "assay ui can");
+  return request(path, { method: "POST", headers: { "Content-Type": type }, body });
+}
+
 /** Server-sent events, read by fetch because EventSource cannot send the token. */
 export async function listen(
   path: string,
