@@ -5,15 +5,8 @@ import { Empty, Shown } from "../../components/states";
 import { Listening } from "./listening";
 import { meta } from "./meta";
 import { Speaking } from "./speaking";
+import type { Installed } from "./types";
 import "./speech.css";
-
-/** What this machine can hear with and speak with. */
-export interface Installed {
-  readonly models: readonly string[];
-  readonly speaks: boolean;
-  readonly voices: readonly string[];
-  readonly voice: string;
-}
 
 export default function SpeechPage() {
   const installed = useApi<Installed>("speech");

@@ -4,8 +4,8 @@ import { Button } from "../../components/button";
 import { Card } from "../../components/card";
 import { ErrorState, Loading } from "../../components/states";
 import { Select, Toolbar } from "../../components/toolbar";
-import type { Installed } from "./page";
 import { play } from "./recorder";
+import type { Installed } from "./types";
 
 const MOST_CHARACTERS = 1_000;
 
