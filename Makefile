@@ -48,8 +48,8 @@ loom: ## try every order in which threads of the runtime core can meet
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-runtime \
 	  --test loom_memory --test scheduler_loom --test transfer_loom --test dispatch_loom
 
-fuzz: setup ## give damaged model files, adapters, schemas and tool definitions to what reads them
-	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60
+fuzz: setup ## give damaged files, requests and answers to what reads them, each kind for a minute
+	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60 $(FUZZ_OPTIONS)
 
 properties: setup ## draw 20,000 scenarios and check every invariant of the answers; goes on where it was stopped
 	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)

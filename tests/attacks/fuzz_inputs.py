@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from random import Random
 _TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(_TESTS / folder) for folder in (".", "engine", "diagnose", "attacks")]
 
-from fuzz_targets import REFUSALS, Target, targets  # noqa: E402
+from fuzz_targets import FEW, NAMES, REFUSALS, Target, targets  # noqa: E402
 
 from assay.errors import AssayError  # noqa: E402
 
@@ -36,16 +37,35 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="time for each target")
     parser.add_argument("--seed", type=int, default=0, help="of the damage")
     parser.add_argument("--findings", type=Path, default=Path("fuzz/findings"), help="folder")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the targets")
+    parser.add_argument("--few", action="store_true", help="of few formats and architectures")
     options = parser.parse_args()
+    if options.jobs > 1:
+        return _share(options)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     failed = 0
-    with tempfile.TemporaryDirectory() as folder, targets(Path(folder)) as known:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        targets(Path(folder), FEW if options.few else None) as known,
+    ):
         for name in options.targets or sorted(known):
             if name not in known:
                 parser.error(f"expected a target of {', '.join(sorted(known))}, got {name}")
             found = fuzz(name, known[name], options.seconds, options.seed, options.findings)
             failed += found
     return 1 if failed else 0
+
+
+def _share(options: argparse.Namespace) -> int:
+    """Run the targets in several processes; 1 if one of them found something."""
+    names = options.targets or NAMES
+    shared = ["--seconds", str(options.seconds), "--seed", str(options.seed)]
+    shared += ["--findings", str(options.findings), *(["--few"] if options.few else [])]
+    processes = [
+        subprocess.Popen([sys.executable, __file__, *shared, *names[job :: options.jobs]])
+        for job in range(min(options.jobs, len(names)))
+    ]
+    return max(process.wait() != 0 for process in processes)
 
 
 def fuzz(name: str, target: Target, seconds: float, number: int, findings: Path) -> int:

@@ -45,6 +45,13 @@ REFUSALS: Final = (ValidationError, *file_fuzz_targets.REFUSALS)
 """Typed refusals besides `AssayError`."""
 
 
+NAMES: Final = (
+    *("gguf", "safetensors", "configuration", "adapter", "schema", "tools"),
+    *("trace", "stored trace", "recording", "levers", "server adapter", "scenario", "cases"),
+    *("requests", "run", "answer", "event"),
+)
+"""All targets."""
+
 FEW: Final = ("q4_k", "mxfp4", "llama", "gpt_oss", "deepseek_v2", "mamba2", "bert")
 """Block formats and architectures of the tests that run by default."""
 

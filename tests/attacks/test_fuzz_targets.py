@@ -6,15 +6,10 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from fuzz_targets import FEW, REFUSALS, Target, targets
+from fuzz_targets import FEW, NAMES, REFUSALS, Target, targets
 
 from assay.errors import AssayError
 
-NAMES = (
-    *("gguf", "safetensors", "configuration", "adapter", "schema", "tools"),
-    *("trace", "stored trace", "recording", "levers", "server adapter", "scenario", "cases"),
-    *("requests", "run", "answer", "event"),
-)
 COUNTS = {**dict.fromkeys(NAMES, 12), "run": 3}
 """Damaged inputs of each target: about a tenth of a second in all."""
 
