@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol
 
 from assay import ops
 from assay.engine.models.norms import Norm
-from assay.engine.models.step_buffers import AdapterBuffers, StepBuffers, narrowed
+from assay.engine.models.step_buffers import AdapterBuffers, StepBuffers
+from assay.engine.models.views import narrowed
 from assay.runtime import Array
 
 

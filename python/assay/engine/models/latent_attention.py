@@ -14,7 +14,8 @@ from typing import NamedTuple
 from assay import ops
 from assay.engine.models.layers import Block, Linear
 from assay.engine.models.norms import Norm
-from assay.engine.models.step_buffers import LatentBuffers, StepBuffers, as_rows
+from assay.engine.models.step_buffers import LatentBuffers, StepBuffers
+from assay.engine.models.views import as_rows
 from assay.errors import InputError
 from assay.runtime import Array
 

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 from assay import ops
 from assay.engine.models.adapted_linear import AdapterFactors, forward_adapted
 from assay.engine.models.norms import Norm
-from assay.engine.models.step_buffers import StepBuffers, narrowed, part, row_columns
+from assay.engine.models.step_buffers import StepBuffers
+from assay.engine.models.views import narrowed, part, row_columns
 from assay.errors import InputError
 from assay.runtime import Array, dtypes
 

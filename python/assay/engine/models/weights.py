@@ -17,7 +17,7 @@ from assay.engine.models.stacked_experts import (
     stacked_values,
     stored_format,
 )
-from assay.engine.models.step_buffers import activation_type
+from assay.engine.models.workspace import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import np
 from assay.ops.formats import INT4_GROUP, PER_CHANNEL

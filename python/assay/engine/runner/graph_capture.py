@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.engine.models.step_buffers import InputLayout, StepBuffers, StepShape
+from assay.engine.models.input_layout import InputLayout
+from assay.engine.models.step_buffers import StepBuffers, StepShape
 from assay.engine.runner.degradations import Degradations
 from assay.errors import DeviceError
 from assay.runtime import Device, Stream

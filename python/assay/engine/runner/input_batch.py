@@ -10,7 +10,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from assay.engine.models.step_buffers import InputLayout, StepShape, Workspace
+from assay.engine.models.input_layout import InputLayout
+from assay.engine.models.step_buffers import StepShape
+from assay.engine.models.workspace import Workspace
 from assay.engine.requests.request import Request
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.engine.runner import recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from assay.engine.models.step_buffers import Workspace
+from assay.engine.models.workspace import Workspace
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.lazy_import import np
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from assay._native import BlockManager
 from assay.engine.models.model import Model
-from assay.engine.models.step_buffers import BUFFER_COUNT, StepBuffers, StepShape, Workspace
+from assay.engine.models.step_buffers import StepBuffers, StepShape
+from assay.engine.models.workspace import BUFFER_COUNT, Workspace
 from assay.engine.requests.scheduled_sequence import ScheduledSequence, StepTotals, totals_of
 from assay.engine.runner import recording
 from assay.engine.runner.degradations import Degradations

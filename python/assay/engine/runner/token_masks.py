@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from assay.engine.models.step_buffers import Workspace
+from assay.engine.models.workspace import Workspace
 from assay.engine.requests.request import Request
 from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.lazy_import import np
