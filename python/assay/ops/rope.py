@@ -11,7 +11,7 @@ from assay.lazy_import import np
 from assay.ops import counting
 from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import I32, call, check, check_given, nbytes, result
-from assay.runtime import allocation, dtypes, transfer
+from assay.runtime import transfer
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
 
@@ -94,17 +94,10 @@ def rope_table(
         )
     ordered: list[Any] = [values.get(name, default) for name, default in parameters.items()]
     target = device_named(device)
-    if not target.host_memory:
-        cos_sin = np.empty((positions, rotary_dim), np.float32)
-        rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
-        return RopeTable(transfer.store("rope_table", target, cos_sin), interleaved)
-    out = allocation.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
-
-    def run() -> None:
-        rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, out.buffer)
-
-    target.launch("rope_table", run, [], [out.buffer], bytes=out.nbytes)
-    return RopeTable(out, interleaved)
+    # Not by a launch: in a task of the scheduler, its function could not write to the table.
+    cos_sin = np.empty((positions, rotary_dim), np.float32)
+    rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
+    return RopeTable(transfer.store("rope_table", target, cos_sin), interleaved)
 
 
 def rope(
