@@ -4,7 +4,7 @@ Run by `make bundle`. The bundle has parts in dist/bundle: `assay-bundle` holds 
 the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, and measure_gpu.sh;
 `assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one; `assay-bundle-numpy`
 holds NumPy and SciPy, for hosts whose packages were not listed and that have none; `assay-bundle-telemetry` and
-`assay-bundle-loop-1` and so on hold the packages of the extras telemetry and loop.
+`assay-bundle-loop-1`, `assay-bundle-serve` and so on hold the packages of the extras telemetry, loop and serve.
 """
 
 import argparse
@@ -48,6 +48,7 @@ PART_LIMIT = 55_000_000
 EXTRAS = {
     "telemetry": "the extra telemetry: samples of GPUs and host",
     "loop": "the extra loop: tables of traces and telemetry",
+    "serve": "the extra serve: the OpenAI-compatible server",
 }
 """Extras that are parts of their own, and why a host wants them."""
 

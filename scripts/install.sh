@@ -4,7 +4,7 @@
 # Packages that the host already has in a compatible version are not replaced.
 # Put the folder assay-bundle-nvrtc next to this one to install the CUDA compiler library too,
 # assay-bundle-numpy if the host has no NumPy or SciPy, assay-bundle-telemetry for samples of GPUs and
-# host, and all of assay-bundle-loop-* for tables of traces.
+# host, all of assay-bundle-loop-* for tables of traces, and assay-bundle-serve for `assay serve`.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -24,7 +24,7 @@ fi
 
 links=(--find-links "$here/wheels")
 requirements=(-r "$here/requirements.txt")
-for part in "$here"/../assay-bundle-{nvrtc,numpy,telemetry,loop,loop-*}; do
+for part in "$here"/../assay-bundle-{nvrtc,numpy,telemetry,loop,loop-*,serve}; do
   [[ -d "$part" ]] || continue
   links+=(--find-links "$part/wheels")
   [[ ! -f "$part/requirements.txt" ]] || requirements+=(-r "$part/requirements.txt")
