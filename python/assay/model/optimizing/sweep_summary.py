@@ -1,6 +1,6 @@
 """A sweep over more points than a table could hold, reduced as it goes.
 
-Points are taken in parts of one size, whoever evaluates them, and joined in order: sums and digests
+Points are taken in parts of one size, no matter what evaluates them, and joined in order: sums and digests
 are the same to the bit in one process, in several, and on other machines.
 """
 

@@ -1,6 +1,6 @@
 """Sweeps and searches over more points than one process should take, cut into parts.
 
-A part names points; whoever runs it reads the question again. That it reads the same values is
+A part names points; what runs it reads the question again. That it reads the same values is
 checked: files and catalogs may differ between machines.
 """
 
