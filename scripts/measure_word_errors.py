@@ -66,7 +66,7 @@ def main() -> None:
     if rivals.absent("faster-whisper") is None:
         folder = sources.folder_of("whisper-tiny.en")
         not_said = open_files(folder).vocabulary.not_said
-        hearers["faster-whisper, tiny.en"] = rivals.faster_whisper(folder, not_said)
+        hearers["faster-whisper, tiny.en"] = rivals.faster_whisper(folder, not_said, "float32")
     speaker = Speaker(speech_folder("kokoro"))
     wrong = dict.fromkeys(hearers, 0)
     words = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from site_markdown import plain_text, tokens_of
@@ -52,7 +53,7 @@ def groups_of(text: str) -> list[Group]:
     return [Group(title, tuple(entries)) for title, entries in groups.items()]
 
 
-def _links(children: list[object]) -> list[tuple[str, str]]:
+def _links(children: Sequence[object]) -> list[tuple[str, str]]:
     links: list[tuple[str, str]] = []
     label: list[str] | None = None
     target = ""
