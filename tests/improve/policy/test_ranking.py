@@ -216,6 +216,15 @@ def test_near_the_floor_nothing_is_tried() -> None:
     )
 
 
+def test_a_floor_that_was_counted_needs_no_plan() -> None:
+    counted = description(details={"floor_s": 0.25})
+    far = qualify(known(description=counted, baseline=measurement(request_throughput=2.0)))
+    assert far.commit
+    assert "50% of the floor by the operations that were counted" in far.sentence
+    near = qualify(known(description=counted, baseline=measurement(request_throughput=3.8)))
+    assert not near.commit
+
+
 def test_the_floor_of_a_loop_is_that_of_its_whole_batch() -> None:
     """A model at the floor of batch 1 is far from that of eight clients at once."""
     from assay.planner import BatchConfig, hardware_spec, model_spec, predict_graph

@@ -34,7 +34,7 @@ class Qualification:
     floor_share: float | None = None
     """Time at the floor over time observed, at most 1; None where no floor is known."""
     source: str = ""
-    """planner, or waterfall of the traced step."""
+    """planner, waterfall of the traced step, or operations that were counted."""
 
 
 def qualify(known: Known, enough: float = ENOUGH, *, may_speculate: bool = False) -> Qualification:
@@ -76,6 +76,9 @@ def qualify(known: Known, enough: float = ENOUGH, *, may_speculate: bool = False
 
 
 def _floor_share(known: Known) -> tuple[float | None, str, str]:
+    counted, rate = known.description.details.get(FLOOR), known.figure("request_throughput")
+    if isinstance(counted, float) and rate is not None:
+        return min(counted * rate, 1.0), "operations that were counted", ""
     planned, missing = _planned_share(known)
     if planned is not None:
         return min(planned, 1.0), "planner", ""
@@ -89,9 +92,6 @@ def _floor_share(known: Known) -> tuple[float | None, str, str]:
 
 def _planned_share(known: Known) -> tuple[float | None, str]:
     """The floor of serving each request of the loop once, over the time that it took."""
-    counted, rate = known.description.details.get(FLOOR), known.figure("request_throughput")
-    if isinstance(counted, float) and rate is not None:
-        return counted * rate, ""
     from assay.planner.predict import predict_graph
     from assay.planner.specs import BatchConfig
 
