@@ -19,6 +19,7 @@ QUESTIONS: list[dict[str, Any]] = [
         "words_questions.json",
         "persona_questions.json",
         "fresh_questions.json",
+        "second_questions.json",
     )
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]

@@ -46,6 +46,15 @@ def with_thousands(text: str) -> str:
     return _LONG.sub(lambda match: f"{int(match[0]):,}", text)
 
 
+def rounded(value: float, digits: int = 4) -> str:
+    """A number of some digits, with its thousands apart.
+
+    >>> rounded(12345.6)
+    '12,350'
+    """
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
 def _figure(value: float, unit: str, *ends: float) -> FigureText:
     parsed = parse_unit(unit)
     scale = float(parsed.scale)

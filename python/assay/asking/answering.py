@@ -333,8 +333,8 @@ def _refused(
 def _not_understood(reading: Reading, words: Sequence[str], nearest: str) -> InputError:
     """The refusal that names the words, with names that are near to them."""
     names = {part.words for part in reading.mentions}
-    unknown = [word for word in words if word not in names]
     known = FILLER | COMMON | understood_words()
+    unknown = [word for word in words if word not in names and word not in known]
     suggestions = swapped(unknown, known)
     suggestions |= near(reading.text, [word for word in unknown if word not in suggestions])
     suggestions |= near_words([word for word in unknown if word not in suggestions], known)

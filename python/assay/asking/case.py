@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.asking.commands import Resolve
+from assay.asking.commands import Resolve, Result
+from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.model.resolving.resolver import Resolver
@@ -31,6 +32,13 @@ class Case:
             target, self.preset, self.includes, self.assign, self.variant, self.offer, options,
             intervals,
         )  # fmt: skip
+
+    def known(self, target: str, *, intervals: bool = False) -> Result:
+        """The figure of a variable; raises `InputError` where inputs of it are missing."""
+        result = self.resolve(target, intervals=intervals).run()
+        if result.value is None:
+            raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
+        return result
 
     def given(self, **more: Any) -> Case:
         """The case with further values, by name of the variable with `__` for dots."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from assay.asking.text import word_set
 from assay.errors import InputError
 from assay.model.resolving.resolution import Resolution
 
+if TYPE_CHECKING:
+    from assay.scenario import estimate as estimates
+
 SERVING: Final = "llama3_8b_h200_serving"
 TRAINING: Final = "llama3_8b_8_h100_training"
+_GPUS: Final = "training.gpus"
 ASKED_VALUES: Final = word_set(
     """serving.prompt serving.output serving.concurrency serving.slo.time_to_first_token
     serving.slo.time_per_output_token econ.electricity.price econ.rent.price econ.gpu.price
@@ -260,6 +265,9 @@ class Estimate:
         if gpus is not None and not {"gpus", "days"} & set(dict(self.options)):
             assumed = (*assumed, f"{gpus:,.0f} GPUs, the fewest that finish in 90 days")
         assumed = (*assumed, *_layout(estimated.preset.exact_inputs.values))
+        if self.target == _GPUS and "gpus" not in dict(self.options):
+            result = _with_time(of_resolution(self, estimated.preset.resolve(_GPUS)), estimated)
+            return replace(result, notes=(*result.notes, *answer.notes), assumed=assumed)
         for target in estimated.report.targets:
             if target.target == self.target and target.resolution is not None:
                 result = of_resolution(self, target.resolution)
@@ -267,6 +275,17 @@ class Estimate:
         else:
             result = of_resolution(self, estimated.preset.resolve(self.target))
         return replace(result, notes=(*result.notes, *answer.notes), assumed=assumed)
+
+
+def _with_time(result: Result, estimated: estimates.Estimate) -> Result:
+    """The fewest GPUs with the interval of their time: as many more as it may take longer."""
+    times = next(t.resolution for t in estimated.report.targets if t.target == "econ.run.duration")
+    if times is None or not times.value or times.lower is None or times.upper is None:
+        return result
+    gpus = result.value or math.nan
+    ends = (gpus * end / times.value for end in (times.lower, times.upper))
+    lo, hi = ends
+    return replace(result, lo=lo, hi=hi)
 
 
 def _layout(values: Mapping[str, float]) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from assay.asking.cases import (
 from assay.asking.commands import SERVING, Minimize
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
+from assay.asking.periods import PERIODS, SECONDS_OF
 from assay.asking.reading import Reading
-from assay.asking.serving import FULL, PERIODS, figure
+from assay.asking.serving import FULL, figure
 from assay.errors import InputError
 from assay.plurals import count
 
@@ -139,12 +140,12 @@ def _of_token_rate(reading: Reading) -> Outcome:
     case = serving_case(one)
     speed, paid = case.values("serving.throughput", "econ.serving.rate")
     each = math.prod(case.layout)
-    busy = rate / 86400 / (speed or math.nan) * each
+    busy = rate / SECONDS_OF["day"] / (speed or math.nan) * each
     if not busy >= each:
         used = f"{busy / each:.1%} of the time of {count(each, 'GPU')}"
         return replace(outcome, text=f"{outcome.text}; {used}")
     instances = math.ceil(busy / each)
-    gpus, whole = instances * each, instances * days * 86400 * (paid or math.nan)
+    gpus, whole = instances * each, instances * days * SECONDS_OF["day"] * (paid or math.nan)
     period = PERIODS.get(days, "")
     text = (
         f"{amount(whole, 'USD')} {f'per {period}' if period else f'in {days:g} days'}: {gpus:,} x "

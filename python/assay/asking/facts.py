@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.amounts import amount
+from assay.asking.amounts import amount, rounded
 from assay.asking.case import Case
 from assay.asking.cases import (
     RENT,
@@ -22,7 +22,7 @@ from assay.asking.cases import (
     training_case,
 )
 from assay.asking.commands import SERVING, TRAINING
-from assay.asking.outcome import Outcome
+from assay.asking.outcome import Outcome, of_case
 from assay.asking.reading import Reading
 from assay.catalog import models, offers
 from assay.errors import InputError
@@ -36,13 +36,6 @@ _RATES: Final = {
 """Rates of formats, in those of 16 bits."""
 
 
-def _of(case: Case, target: str, *, intervals: bool = False) -> Outcome:
-    result = case.resolve(target, intervals=intervals).run()
-    if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
-    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
-
-
 def pue(reading: Reading) -> Outcome:
     """PUE of a climate or of an operator's fleet."""
     provider = reading.get("provider")
@@ -50,7 +43,7 @@ def pue(reading: Reading) -> Outcome:
         raise InputError(f"the catalog has no PUE of {provider}", "assay catalog list sites")
     site = reading.get("site") if provider is None else f"{provider}_fleet"
     case = Case(TRAINING, () if site is None else (f"sites/{site}",))
-    outcome = _of(case, "thermal.dc.pue")
+    outcome = of_case(case, "thermal.dc.pue")
     assumed = () if site else ("a site in a temperate climate with cooling towers",)
     return Outcome(outcome.text, outcome.result, assumed=assumed)
 
@@ -69,14 +62,14 @@ def electricity(reading: Reading) -> Outcome:
     """The price of electricity in a place."""
     require_place(reading, "tariffs")
     place = reading.get("place", "us_virginia")
-    outcome = _of(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
+    outcome = of_case(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
     assumed = () if "place" in reading.slots else ("in us_virginia",)
     return Outcome(outcome.text, outcome.result, assumed=assumed)
 
 
 def carbon_intensity(reading: Reading) -> Outcome:
     """The carbon intensity of the grid of a place."""
-    return _of(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
+    return of_case(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
 
 
 def bandwidth(reading: Reading) -> Outcome:
@@ -101,30 +94,15 @@ def _together(reading: Reading, outcome: Outcome) -> Outcome:
     return replace(outcome, text=text, value=whole, unit=unit)
 
 
-def making(reading: Reading) -> Outcome:
-    """What a GPU costs to make: dies, memory, package and module."""
-    return _of_accelerator(reading, "manufacturing.gpu.cost")
-
-
 def multiprocessors(reading: Reading) -> Outcome:
     """Multiprocessors of an accelerator."""
     outcome = _of_accelerator(reading, "gpu.multiprocessors")
     return replace(outcome, text=f"{outcome.result.value:,.0f} streaming multiprocessors")
 
 
-def cache(reading: Reading) -> Outcome:
-    """The second-level cache of an accelerator."""
-    return _of_accelerator(reading, "gpu.cache.capacity")
-
-
 def node_gpus(reading: Reading) -> Outcome:
     """GPUs of a node."""
-    return _of(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
-
-
-def power_limit(reading: Reading) -> Outcome:
-    """Board power limit of an accelerator."""
-    return _of_accelerator(reading, "gpu.power.limit")
+    return of_case(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
 
 
 def peak(reading: Reading) -> Outcome:
@@ -139,11 +117,11 @@ def peak(reading: Reading) -> Outcome:
     if not times.value:
         raise InputError(f"{accelerator_of(reading)} has no tensor cores of {name}")
     whole = times.value * (outcome.result.value or math.nan)
-    text = f"{whole:,.4g} TFLOP/s in {name}: {times.value:g} times {outcome.result.text}"
+    text = f"{rounded(whole)} TFLOP/s in {name}: {times.value:g} times {outcome.result.text}"
     commands = (outcome.result.command, times.command)
     outcome = replace(outcome, text=text, commands=commands, value=whole, unit="TFLOP/s")
     return (
-        _together(reading, replace(outcome, text=f"peak: {whole:,.4g} TFLOP/s in {name}"))
+        _together(reading, replace(outcome, text=f"peak: {rounded(whole)} TFLOP/s in {name}"))
         if gpus_of(reading)
         else outcome
     )
@@ -153,7 +131,7 @@ def link_bandwidth(reading: Reading) -> Outcome:
     """Bandwidth of the links of a GPU to the others of its node."""
     outcome = _of_accelerator(reading, "gpu.link.bandwidth")
     both = 2 * (outcome.result.value or math.nan)
-    return replace(outcome, text=f"{outcome.text}; {both:,.4g} GB/s both ways")
+    return replace(outcome, text=f"{outcome.text}; {rounded(both)} GB/s both ways")
 
 
 def of_model(variable: str) -> Callable[[Reading], Outcome]:
@@ -162,9 +140,14 @@ def of_model(variable: str) -> Callable[[Reading], Outcome]:
     def answer(reading: Reading) -> Outcome:
         case = serving_case(reading, fits=False)
         said = tuple(line for line in case.assumed if not line.startswith("accelerator"))
-        return _of(replace(case, assumed=said), variable)
+        return of_case(replace(case, assumed=said), variable)
 
     return answer
+
+
+def of_accelerator(variable: str) -> Callable[[Reading], Outcome]:
+    """The answer that is a variable of an accelerator."""
+    return lambda reading: _of_accelerator(reading, variable)
 
 
 def model_context(reading: Reading) -> Outcome:
@@ -176,13 +159,13 @@ def model_context(reading: Reading) -> Outcome:
 
 
 def _of_accelerator(reading: Reading, target: str) -> Outcome:
-    return _of(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), target)
+    return of_case(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), target)
 
 
 def gpu_price(reading: Reading) -> Outcome:
     """What GPUs cost to buy."""
     case = Case(SERVING, (f"accelerators/{accelerator_of(reading)}",))
-    outcome = _of(case, "econ.gpu.price")
+    outcome = of_case(case, "econ.gpu.price")
     gpus = gpus_of(reading)
     if gpus is None or gpus == 1:
         return outcome
@@ -228,7 +211,7 @@ def rent(reading: Reading) -> Outcome:
         case, assumed = case.given(econ__rent__price=f"{price:.10g} USD/(h*GPU)"), []
     if price is None and not offers.offers(accelerator):
         raise InputError(f"the catalog has no rent of {accelerator}", "assay catalog list rents")
-    outcome = _of(case, RENT)
+    outcome = of_case(case, RENT)
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")
     gpus, days = gpus_of(reading) or 1, reading.get("days", reading.get("per_time"))
@@ -259,7 +242,7 @@ def hours_bought(reading: Reading) -> Outcome:
 def owned_hour(reading: Reading) -> Outcome:
     """What an owned GPU costs by the hour of use."""
     case = training_case(reading.with_values({"finance": None}))
-    outcome = _of(case.with_entries("finance/owned"), "econ.gpu.owned_rate")
+    outcome = of_case(case.with_entries("finance/owned"), "econ.gpu.owned_rate")
     assumed = [line for line in assumptions(reading, "training") if not line.startswith("model")]
     used = case.value("econ.utilisation")
     assumed.append(f"used {used:.0%} of the time" if used is not None else "")

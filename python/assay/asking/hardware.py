@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from assay.asking.amounts import amount
+from assay.asking.amounts import amount, rounded
 from assay.asking.case import Case
 from assay.asking.commands import SERVING, Command
 from assay.asking.outcome import Outcome
@@ -107,7 +107,7 @@ def _ordered(values: Mapping[str, float], figure: _Figure, by: str, least: bool)
         return (
             f"{amount(value, 'USD')}{unit}"
             if figure is _PRICE
-            else f"{value:,.4g} {figure.unit}{unit}"
+            else f"{rounded(value)} {figure.unit}{unit}"
         )
 
     first, second = ordered[:2]
@@ -153,7 +153,7 @@ def listed(reading: Reading) -> Outcome:
             continue
         price = "" if offer is None else f", {offer.text}"
         order = -own if limit is None or offer is None else offer.usd_per_hour
-        rows.append((order, name, f"{own / 1e9:,.4g} GB{price}"))
+        rows.append((order, name, f"{rounded(own / 1e9)} GB{price}"))
     if not rows:
         raise InputError("no accelerator of the catalog is so", "assay catalog list accelerators")
     rows.sort()
@@ -208,7 +208,7 @@ def ridge(reading: Reading) -> Outcome:
     )
     operations = case.values("gpu.peak_flops", "gpu.memory.bandwidth")
     value = (operations[0] or math.nan) / (operations[1] or math.nan)
-    text = f"{value:,.4g} FLOP/byte: {peak.text} over {bandwidth.text}"
+    text = f"{rounded(value)} FLOP/byte: {peak.text} over {bandwidth.text}"
     commands = (peak.command, bandwidth.command)
     return Outcome(text, peak, commands, ("dense, in 16 bits",), value=value, unit="FLOP/byte")
 

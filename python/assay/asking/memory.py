@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import rounded
 from assay.asking.case import Case
 from assay.asking.cases import (
     CONCURRENCIES,
@@ -27,6 +28,7 @@ from assay.asking.splitting import fewest, is_held, laid_out, memory, widest
 from assay.asking.text import MASKS
 from assay.catalog import entries, models, offers
 from assay.errors import AssayError, InfeasibleError, InputError
+from assay.model.language.units import parse_unit
 from assay.plurals import count
 
 _SINGLE: Final = (
@@ -68,7 +70,7 @@ def whole(reading: Reading) -> Outcome:
     cached *= 1.0 if unit == "GB" else 1e-3
     weight = own.number[0] or math.nan
     total = weight + cached
-    text = f"{total:,.4g} GB: {weight:,.4g} of weights, {cached:,.3g} of KV cache"
+    text = f"{rounded(total)} GB: {rounded(weight)} of weights, {cached:,.3g} of KV cache"
     cache_format = () if "kv_format" in reading.slots else ("KV cache in 16 bits",)
     assumed = dict.fromkeys(
         (*own.assumed, *cache.assumed, *cache_format, "activations not counted")
@@ -107,6 +109,16 @@ def kv_cache(reading: Reading) -> Outcome:
     whole = requests * result.value / 1e3
     text = f"{whole:,.1f} GB: {requests:,} requests of {result.text} each"
     return Outcome(text, result, assumed=_model_only(case), value=whole, unit="GB")
+
+
+def cached_tokens(reading: Reading) -> Outcome:
+    """Tokens that a KV cache of a size holds."""
+    size = float(reading.get("cache_size"))
+    outcome = kv_cache(reading.with_values({"cache_size": None}))
+    each = (outcome.result.value or math.nan) * float(parse_unit(outcome.result.unit).scale)
+    number = math.floor(size * 1e9 / each)
+    text = f"{number:,} tokens: {size:g} GB at {outcome.result.text}"
+    return replace(outcome, text=text, value=number, unit="token")
 
 
 def fit(reading: Reading) -> Outcome:
@@ -189,7 +201,7 @@ def size_fit(reading: Reading) -> Outcome:
     verdict = "yes" if size < room else "no"
     machine = f"{gpus:,} x {accelerator_of(reading)}"
     text = (
-        f"{verdict}: {size:g} GB of weights, and {room:,.4g} GB that an engine takes of {machine}: "
+        f"{verdict}: {size:g} GB of weights, and {rounded(room)} GB that an engine takes of {machine}: "
         f"{abs(room - size):,.3g} GB {'are left for KV cache and activations' if size < room else 'too few'}"
     )
     return Outcome(text, result, assumed=(f"{share:.0%} of the memory", "the size is of the weights"),
@@ -288,9 +300,7 @@ def _nobody_in_time(reading: Reading, case: Case, error: InfeasibleError) -> Out
         limit = 1e3 * reading.get(slot, usual)
         result = alone.resolve(target, intervals=False).run()
         if (result.value or 0.0) > limit:
-            text = (
-                f"none: one user alone has {result.meaning}: {result.text}, {limit:,.4g} ms at most"
-            )
+            text = f"none: one user alone has {result.meaning}: {result.text}, {rounded(limit)} ms at most"
             assumed = (*unsaid_limits(reading), *unsaid_lengths(reading), *case.assumed)
             return Outcome(text, replace(result, violated=()), (), assumed, value=0, unit="request")
     raise error
@@ -321,7 +331,7 @@ def _in_time(reading: Reading) -> Outcome:
         result = case.resolve(target, "--constraints").run()
         results.append(result)
         limit = 1e3 * reading.get(slot)
-        texts.append(f"{result.meaning}: {result.text}, {limit:,.4g} ms at most")
+        texts.append(f"{result.meaning}: {result.text}, {rounded(limit)} ms at most")
         if (result.value or math.inf) > limit:
             verdict = "no"
     assumed = (*unsaid_lengths(reading), *case.assumed)
@@ -358,8 +368,8 @@ def smallest(reading: Reading) -> Outcome:
             fitting[name] = outcome
             rows.append((name, f"yes: {outcome.text.partition('; ')[2]}"))
             continue
-        size = f"{sizes[name]:,.4g} GB of memory, of which the engine takes {share:.0%}"
-        rows.append((name, f"no: {needed / 1e9:,.4g} GB of weights, {size}"))
+        size = f"{rounded(sizes[name])} GB of memory, of which the engine takes {share:.0%}"
+        rows.append((name, f"no: {rounded(needed / 1e9)} GB of weights, {size}"))
     if not fitting and limit is not None:
         raise InputError(f"none of {', '.join(names)} holds {model_of(reading)} by itself")
     if not fitting:

@@ -230,7 +230,9 @@ def swapped(words: Sequence[str], known: Collection[str]) -> dict[str, list[str]
     return {
         word: [letters[key]]
         for word in words
-        if len(word) >= _SHORTEST_WORD and (key := "".join(sorted(word))) in letters
+        if len(word) >= _SHORTEST_WORD
+        and (key := "".join(sorted(word))) in letters
+        and letters[key][0] == word[0]
     }
 
 

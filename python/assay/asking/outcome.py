@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assay.asking.amounts import interval
+from assay.asking.case import Case
 from assay.asking.commands import Command, Result
 
 
@@ -69,3 +70,9 @@ class Outcome:
             times, unit = self.written
             return interval(times * value, unit, times * lo, times * hi)
         return interval(value, unit, lo, hi)
+
+
+def of_case(case: Case, target: str) -> Outcome:
+    """The answer that is a variable of a case, without an interval."""
+    result = case.known(target)
+    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)

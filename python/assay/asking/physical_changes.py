@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.asking.case import Case
-from assay.asking.commands import TRAINING, Result
+from assay.asking.commands import TRAINING
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.errors import InputError
@@ -85,7 +85,7 @@ def change(reading: Reading) -> Outcome:
             raise InputError(f"{driver.variable}: a change to what?", "say the new value")
         value = now * float(reading.get("factor"))
     given = case.given(**{driver.variable.replace(".", "__"): f"{value:.6g} {driver.unit}".strip()})
-    before, after = _of(case, target), _of(given, target)
+    before, after = case.known(target), given.known(target)
     old, new = before.value or 0.0, after.value or 0.0
     shift = new / old - 1
     words = "as without the change" if not shift else (
@@ -104,7 +104,7 @@ def price_by_silicon(reading: Reading) -> Outcome:
         raise InputError(
             f"{reading.get('accelerator')}: only an H100 is followed down to its wafer"
         )
-    result = _of(Case(TRAINING, (FLOOR,)), "econ.gpu.price")
+    result = Case(TRAINING, (FLOOR,)).known("econ.gpu.price")
     said = ("an H100 by its silicon: wafer, yield, memory, package and margin of its maker",)
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=said)
 
@@ -115,10 +115,3 @@ def _driver(reading: Reading) -> _Driver:
     if not named:
         raise InputError("a change of what?", "such as the yield, the voltage or the coolant")
     return named[0]
-
-
-def _of(case: Case, target: str) -> Result:
-    result = case.resolve(target, intervals=False).run()
-    if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
-    return result

@@ -10,7 +10,7 @@ from typing import Final
 from assay.asking.amounts import amount
 from assay.asking.case import Case
 from assay.asking.commands import SERVING, TRAINING
-from assay.asking.outcome import Outcome
+from assay.asking.outcome import Outcome, of_case
 from assay.asking.reading import Reading
 from assay.errors import InputError
 
@@ -26,13 +26,6 @@ _HEADLINES: Final = (
     (re.compile(r"\bdies?\b|\barea\b"), "manufacturing.die.area"),
 )
 """What a shrink is asked for, by words; else the cost of a token."""
-
-
-def _of(case: Case, target: str) -> Outcome:
-    result = case.resolve(target, intervals=False).run()
-    if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
-    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
 
 
 def _case(reading: Reading, *entries: str, of: str = "", assumed: tuple[str, ...] = ()) -> Case:
@@ -57,7 +50,7 @@ def shrink(reading: Reading) -> Outcome:
     target = next(asked, "econ.cost.per_token")
     assumed = ("a training run of Llama 3 8B", "as many transistors, switched as often")
     before, after = (
-        _of(_case(reading, *entries, of="on H100s", assumed=assumed), target)
+        of_case(_case(reading, *entries, of="on H100s", assumed=assumed), target)
         for entries in ((), (process,))
     )
     old, new = before.result.value, after.result.value
@@ -75,7 +68,7 @@ def droplets(reading: Reading) -> Outcome:
     """Droplets of tin that print a GPU, or one of the tokens that it trains on."""
     of_token = re.search(r"\btokens?\b", reading.rest)
     target = "lithography.token.droplets" if of_token else "lithography.gpu.droplets"
-    return _of(_case(reading, *_SCANNER, of="an H100", assumed=("wafers of N5",)), target)
+    return of_case(_case(reading, *_SCANNER, of="an H100", assumed=("wafers of N5",)), target)
 
 
 def wafer(reading: Reading) -> Outcome:
@@ -85,8 +78,8 @@ def wafer(reading: Reading) -> Outcome:
     of = "dies of an H100" if dies or process is None else ""
     case = _case(reading, *(() if process is None else (process,)), of=of)
     if not dies:
-        return _of(case, "manufacturing.wafer.price")
-    every, good = (_of(case, f"manufacturing.wafer.{kind}_dies") for kind in ("gross", "good"))
+        return of_case(case, "manufacturing.wafer.price")
+    every, good = (of_case(case, f"manufacturing.wafer.{kind}_dies") for kind in ("gross", "good"))
     if re.search(r"\b(?:good|working|sellable)\b", reading.rest):
         return good
     text = f"{every.text}, {good.result.text} of them good"
@@ -97,7 +90,7 @@ def wafer_emissions(reading: Reading) -> Outcome:
     """The emissions of making a wafer of logic."""
     process = _process(reading)
     of = "the wafer of an H100" if process is None else ""
-    return _of(
+    return of_case(
         _case(reading, *(() if process is None else (process,)), of=of),
         "manufacturing.footprint.wafer",
     )
@@ -107,7 +100,7 @@ def embodied(reading: Reading) -> Outcome:
     """The emissions of making GPUs, or of a node with its GPUs."""
     if "node" in reading.slots:
         raise InputError("the embodied emissions of a node", "ask for those of its GPUs: of 8 H100")
-    outcome = _of(_case(reading, of="an H100"), "carbon.gpu.embodied")
+    outcome = of_case(_case(reading, of="an H100"), "carbon.gpu.embodied")
     gpus = int(reading.get("gpus", 1))
     if gpus == 1:
         return outcome
@@ -118,31 +111,31 @@ def embodied(reading: Reading) -> Outcome:
 
 def die_yield(reading: Reading) -> Outcome:
     """The share of dies that work."""
-    return _of(_case(reading, of="dies of an H100"), "manufacturing.die.yield")
+    return of_case(_case(reading, of="dies of an H100"), "manufacturing.die.yield")
 
 
 def reticle(reading: Reading) -> Outcome:
     """The largest field of a scanner, or the share of it that a die takes."""
     share = re.search(r"\b(?:share|fraction|much|full|fills?)\b", reading.rest)
     target = "manufacturing.die.reticle_share" if share else "manufacturing.reticle.area"
-    return _of(_case(reading, of="a die of an H100" if share else ""), target)
+    return of_case(_case(reading, of="a die of an H100" if share else ""), target)
 
 
 def refresh(_: Reading) -> Outcome:
     """The share of time in which what is asked of memory is being refreshed."""
     case = Case(SERVING, ("memories/hbm3e",), assumed=("HBM3E, bank by bank",))
-    return _of(case, "dram.refresh.share")
+    return of_case(case, "dram.refresh.share")
 
 
 def leakage(reading: Reading) -> Outcome:
     """The leakage of a die at its temperature under load."""
     case = _case(reading, of="an H100", assumed=("a training run of Llama 3 8B",))
-    return _of(case, "gpu.power.leakage")
+    return of_case(case, "gpu.power.leakage")
 
 
 def coolant(reading: Reading) -> Outcome:
     """The temperature of the coolant at a GPU."""
-    return _of(_case(reading, of="an air-cooled H100"), "gpu.coolant_temperature")
+    return of_case(_case(reading, of="an air-cooled H100"), "gpu.coolant_temperature")
 
 
 def density(reading: Reading) -> Outcome:
@@ -150,4 +143,4 @@ def density(reading: Reading) -> Outcome:
     process = _process(reading)
     if process is None:
         raise InputError("of which process?", "2, 3, 4, 5 or 7 nm: assay catalog list processes")
-    return _of(Case(TRAINING, (process,)), "manufacturing.process.density")
+    return of_case(Case(TRAINING, (process,)), "manufacturing.process.density")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,11 +14,13 @@ from assay.errors import UnknownNameError
 from assay.files import read_json
 
 _FILE: Final = Path(catalog.__file__).parent / "cases" / "published.json"
-_SHAPES: Final = {"hidden": "hidden", "layers": "layers", "vocab": "vocabulary", "kv_heads": "kv_heads"}  # fmt: skip
+_SHAPES: Final = {"hidden": "hidden", "layers": "layers", "ffn": "ffn", "kv_heads": "kv_heads"}  # fmt: skip
 """Fields of a case that say which model it is of, and the shapes that they are."""
+_PADDED: Final = 1.03
+"""How many times larger a vocabulary is that was padded to divide it."""
 _NEAR: Final = 2.0
 """How many times more or fewer GPUs a run may have had."""
-_BF16: Final = "bf16"
+_FORMATS: Final = ("bf16", "fp16")
 _SEQUENCE: Final = 8192
 
 
@@ -31,19 +33,24 @@ class PublishedRun(NamedTuple):
     source: str
 
 
-def near(model: str, accelerator: str, gpus: float, sequence: float = _SEQUENCE) -> tuple[str, ...]:
+def near(
+    model: str, accelerator: str, gpus: float, sequence: float | None = None
+) -> tuple[str, ...]:
     """What published runs in 16 bits reached on about as many GPUs, in words; the nearest first.
+
+    Where none had about as many: the nearest. `sequence` is the model's context, at most 8,192 tokens.
 
     >>> near("llama-3.1-405b", "h100_sxm", 16384)[0]
     'published: MFU of 41 % on 16,384 GPUs (The Llama 3 Herd of Models, Table 4)'
     """
+    length = sequence or min(models.find(model).context or _SEQUENCE, _SEQUENCE)
     ordered = sorted(
-        _runs(model, accelerator, sequence), key=lambda run: abs(math.log(run.gpus / gpus))
+        _runs(model, accelerator, length), key=lambda run: abs(math.log(run.gpus / gpus))
     )
+    chosen = [run for run in ordered if max(run.gpus / gpus, gpus / run.gpus) <= _NEAR]
     return tuple(
         f"published: MFU of {run.mfu:.3g} % on {run.gpus:,} GPUs ({run.source})"
-        for run in ordered
-        if max(run.gpus / gpus, gpus / run.gpus) <= _NEAR
+        for run in chosen or ordered[:1]
     )
 
 
@@ -58,9 +65,17 @@ def _runs(model: str, accelerator: str, sequence: float) -> tuple[PublishedRun, 
         )
         for inputs, observed, source in _cases()
         if inputs["seq_len"] == sequence
-        and all(inputs.get(name) == shapes[shape] for name, shape in _SHAPES.items())
+        and _is_of(inputs, shapes)
         and _is(str(inputs["gpu"]), accelerator)
     )
+
+
+def _is_of(inputs: Mapping[str, Any], shapes: Mapping[str, float]) -> bool:
+    """Whether what a case says of its model is so of the shapes."""
+    if not {"hidden", "layers", "vocab"} <= set(inputs):
+        return False
+    same = all(inputs.get(name) in (None, shapes[shape]) for name, shape in _SHAPES.items())
+    return same and 1 <= inputs["vocab"] / shapes["vocabulary"] <= _PADDED
 
 
 def _is(name: str, accelerator: str) -> bool:
@@ -76,5 +91,5 @@ def _cases() -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         inputs, observed = case["inputs"], case["observed"]
         if case["kind"] != "training" or "mfu_pct" not in observed:
             continue
-        if inputs.get("precision") == _BF16 and {"n_gpus", "seq_len", "gpu"} <= set(inputs):
+        if inputs.get("precision") in _FORMATS and {"n_gpus", "seq_len", "gpu"} <= set(inputs):
             yield inputs, observed, case["source"]

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.amounts import amount
+from assay.asking.amounts import amount, rounded
 from assay.asking.case import GPUS_OF_A_NODE, Case
 from assay.asking.cases import (
     RENT,
@@ -20,15 +20,14 @@ from assay.asking.cases import (
 )
 from assay.asking.commands import SERVING, Solve
 from assay.asking.outcome import Outcome
+from assay.asking.periods import HOURS_OF_A_DAY, PERIODS
 from assay.asking.reading import Reading
 from assay.asking.training import power
 from assay.errors import InputError
 
 _HOUR: Final = 3600.0
 _SHARED: Final = "each GPU with its share of a server of 8, of the network and of the cooling"
-_HOURS_OF_A_DAY: Final = 24.0
 _YEAR: Final = 365.0
-_PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 
 
 def node_price(reading: Reading) -> Outcome:
@@ -57,23 +56,15 @@ def node_price(reading: Reading) -> Outcome:
 def electricity_bill(reading: Reading) -> Outcome:
     """What the electricity of busy GPUs costs, by the hour or for some time."""
     require_place(reading, "tariffs")
-    gpus = gpus_of(reading) or 1
-    drawn = power(
-        reading.with_values(
-            {"gpus": gpus, "nodes": None, "electricity_price": None, "days": None, "per_time": None}
-        )
-    )
-    kilowatts = (
-        drawn.number[0] if drawn.value is not None else (drawn.result.value or math.nan) / 1e3
-    )
+    kilowatts, drawn = _meter_kilowatts(reading)
     money = {slot: reading.get(slot) for slot in ("place", "electricity_price", "accelerator")}
     case = serving_case(reading.with_values({"gpus": None, "nodes": None, **money}), fits=False)
     price = case.resolve("econ.electricity.price", intervals=False).run()
     days = reading.get("days", reading.get("per_time", 1 / 24))
-    period = f"for {days:g} days" if "days" in reading.slots else f"per {_PERIODS[days]}"
-    hours = _HOURS_OF_A_DAY * days
-    whole = (kilowatts or math.nan) * hours * (price.value or math.nan)
-    text = f"{amount(whole, 'USD')} {period}: {kilowatts:,.4g} kW at the meter for {hours:,.0f} h at {price.text}"
+    period = f"for {days:g} days" if "days" in reading.slots else f"per {PERIODS[days]}"
+    hours = HOURS_OF_A_DAY * days
+    whole = kilowatts * hours * (price.value or math.nan)
+    text = f"{amount(whole, 'USD')} {period}: {rounded(kilowatts)} kW at the meter for {hours:,.0f} h at {price.text}"
     # A price that the question gives is not used by the power.
     assumed = (
         *drawn.assumed,
@@ -97,8 +88,8 @@ def gpus_energy(reading: Reading) -> Outcome:
     """What busy GPUs draw at the meter in some time."""
     kilowatts, drawn = _meter_kilowatts(reading)
     days = float(reading.get("days", reading.get("per_time")))
-    whole = kilowatts * days * _HOURS_OF_A_DAY
-    text = f"{amount(whole, 'kWh')}: {kilowatts:,.4g} kW at the meter for {days * _HOURS_OF_A_DAY:,.0f} h"
+    whole = kilowatts * days * HOURS_OF_A_DAY
+    text = f"{amount(whole, 'kWh')}: {rounded(kilowatts)} kW at the meter for {days * HOURS_OF_A_DAY:,.0f} h"
     return Outcome(text, drawn.result, assumed=(*drawn.assumed, _SHARED), value=whole, unit="kWh")
 
 
@@ -109,9 +100,9 @@ def gpus_emissions(reading: Reading) -> Outcome:
     days = float(reading.get("days", reading.get("per_time")))
     grid = Case(SERVING, (f"grids/{reading.get('place')}",))
     intensity = grid.resolve("carbon.grid.intensity", intervals=False).run()
-    whole = kilowatts * days * _HOURS_OF_A_DAY * (intensity.value or math.nan)
+    whole = kilowatts * days * HOURS_OF_A_DAY * (intensity.value or math.nan)
     text = (
-        f"{amount(whole, 'kg')}: {kilowatts:,.4g} kW at the meter for {days * _HOURS_OF_A_DAY:,.0f} h at "
+        f"{amount(whole, 'kg')}: {rounded(kilowatts)} kW at the meter for {days * HOURS_OF_A_DAY:,.0f} h at "
         f"{intensity.text}"
     )
     assumed = (*drawn.assumed, _SHARED, "of its electricity, without that of making the GPUs")
@@ -127,7 +118,7 @@ def powered(reading: Reading) -> Outcome:
     )
     each /= GPUS_OF_A_NODE
     number = math.floor(given / each)
-    text = f"{number:,} GPUs: {given:,.6g} kW at {each:,.4g} kW at the meter for each {accelerator_of(reading)}"
+    text = f"{number:,} GPUs: {given:,.6g} kW at {rounded(each)} kW at the meter for each {accelerator_of(reading)}"
     return Outcome(text, drawn.result, assumed=(*drawn.assumed, _SHARED), value=number, unit="GPU")
 
 
@@ -157,7 +148,7 @@ def payback(reading: Reading) -> Outcome:
     case, rent, power_rate = _owned(reading)
     result = case.resolve("econ.gpu.price", intervals=False).run()
     hours = (result.value or math.nan) / (rent - power_rate)
-    days = hours / _HOURS_OF_A_DAY
+    days = hours / HOURS_OF_A_DAY
     text = (
         f"{days:,.0f} days of use ({hours:,.0f} h, {days / _YEAR:.2g} years): {result.text}, at a rent of "
         f"{rent:.4g} USD/h less electricity of {power_rate:.3g}"
@@ -173,7 +164,7 @@ def buy_or_rent(reading: Reading) -> Outcome:
     one = reading.with_values({"gpus": None, "nodes": None, "days": None})
     case, rent, power_rate = _owned(one)
     result = case.resolve("econ.gpu.price", intervals=False).run()
-    hours = _HOURS_OF_A_DAY * days
+    hours = HOURS_OF_A_DAY * days
     bought = gpus * ((result.value or math.nan) + power_rate * hours)
     rented = gpus * rent * hours
     texts = {

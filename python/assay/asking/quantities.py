@@ -405,6 +405,11 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         weight_format,
     ),
     (
+        "cache_size",
+        r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*gi?b\s*(?:of )?(?:kv|key[ -]value)(?:[ -]?cache)?\b",
+        number,
+    ),
+    (
         "memory",
         r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*gi?b\b(?:\s*(?:of )?(?:vram|memory|gpu memory|ram))?",
         number,

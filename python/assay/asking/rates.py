@@ -11,10 +11,11 @@ from assay.asking.amounts import amount
 from assay.asking.case import GPUS_OF_A_NODE
 from assay.asking.cases import gpus_of, serving_case, unsaid_lengths
 from assay.asking.outcome import Outcome
+from assay.asking.periods import PERIODS, SECONDS_OF
 from assay.asking.predictions import PlanMost
 from assay.asking.reading import Reading
 from assay.asking.replicas import OF_TRAFFIC, TENSORS, servers_of, unsaid_plan
-from assay.asking.serving import MOST_AT_ONCE, PERIODS, SATURATED, SECONDS_OF, misfit, refuse_misfit
+from assay.asking.serving import MOST_AT_ONCE, SATURATED, misfit, refuse_misfit
 from assay.asking.splitting import FEWEST, ONE_INSTANCE
 from assay.asking.spreading import of_each, spread
 from assay.errors import AssayError, EvaluationError, InfeasibleError, InputError
@@ -33,7 +34,7 @@ def capacity(reading: Reading) -> Outcome:
     period = next((name for name in ("minute", "hour") if name in reading.words()), "")
     if not (period or "per_time" in reading.slots):
         return outcome
-    seconds = SECONDS_OF[period] if period else 86400 * reading.get("per_time")
+    seconds = SECONDS_OF[period] if period else SECONDS_OF["day"] * reading.get("per_time")
     each = period or PERIODS[reading.get("per_time")]
     rate = outcome.number[0] or math.nan
     return replace(outcome, text=f"{seconds * rate:,.0f} requests per {each}: {outcome.text}")

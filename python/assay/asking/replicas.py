@@ -21,6 +21,7 @@ from assay.asking.cases import (
 )
 from assay.asking.layouts import within_a_node
 from assay.asking.outcome import Outcome
+from assay.asking.periods import HOURS_OF_A_DAY, SECONDS_OF
 from assay.asking.predictions import Plan, Servers
 from assay.asking.reading import Reading
 from assay.asking.splitting import FEWEST, ONE_INSTANCE
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from assay.planner.capacity.option import Option
 
 _HOW_MANY: Final = re.compile(r"(?:how many|number of) " + MASKS["accelerator"])
-_SECONDS_OF_A_DAY: Final = 86400.0
-_HOURS_OF_A_DAY: Final = 24.0
 _OF_EACH: Final = re.compile(
     r"\beach\b|\bper (?:user|customer|client|person)\b|\bevery (?:user|customer)"
 )
@@ -179,10 +178,10 @@ def rate_cost(reading: Reading) -> Outcome:
                                 "per_time": None, "load": 1.0})  # fmt: skip
     case = serving_case(paid, lone=True)
     result = case.resolve("econ.serving.rate", intervals=False).run()
-    each = (result.value or math.nan) / _HOURS_OF_A_DAY / math.prod(case.layout)
+    each = (result.value or math.nan) / HOURS_OF_A_DAY / math.prod(case.layout)
     days = reading.get("days", reading.get("per_time", 1 / 24))
     period = "hour" if days == 1 / 24 else f"{days:g} days"
-    whole = gpus * _HOURS_OF_A_DAY * days * each
+    whole = gpus * HOURS_OF_A_DAY * days * each
     text = f"{amount(whole, 'USD')} per {period}: {outcome.text}; ${each:,.4g} per GPU-hour"
     owned = () if reading.slots & {"finance", "rent", "provider", "offer"} else ("owned GPUs",)
     commands = (outcome.result.command, result.command)
@@ -200,7 +199,7 @@ def serves_rate(reading: Reading) -> Outcome:
 
 def token_rate_gpus(reading: Reading) -> Outcome:
     """GPUs for a number of output tokens by the day."""
-    speed = float(reading.get("token_rate")) / _SECONDS_OF_A_DAY
+    speed = float(reading.get("token_rate")) / SECONDS_OF["day"]
     outcome = speed_gpus(reading.with_values({"token_rate": None, "speed": speed}))
     return replace(outcome, text=f"{outcome.text}; {amount(speed, 'token/s')} asked for")
 

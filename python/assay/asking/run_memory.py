@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from assay.asking.amounts import rounded
 from assay.asking.case import Case
 from assay.asking.cases import accelerator_of, gpus_of, model_of, training_case
 from assay.asking.reading import Reading
@@ -41,6 +42,7 @@ def misfit(reading: Reading, error: InfeasibleError) -> InfeasibleError:
     machine = f"{gpus_of(reading) or 1:,} x {accelerator_of(reading, 'training')}"
     return InfeasibleError(
         f"{model_of(reading, 'training')} does not fit on {machine}: a run of sequences of "
-        f"{sequence:,.0f} tokens needs {needed / 1e9:,.4g} GB of each GPU at least, which has {size / 1e9:,.4g} GB",
+        f"{sequence:,.0f} tokens needs {rounded(needed / 1e9)} GB of each GPU at least, which has "
+        f"{rounded(size / 1e9)} GB",
         "take more GPUs, or GPUs with more memory",
     )

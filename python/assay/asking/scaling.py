@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import rounded
 from assay.asking.cases import accelerator_of, gpus_of, offer_of, training_case
 from assay.asking.commands import Solve
 from assay.asking.outcome import Outcome
+from assay.asking.periods import SECONDS_OF
 from assay.asking.reading import Reading
 from assay.asking.training import SOME, throughput, tokens_text
 from assay.catalog import offers
@@ -16,7 +18,6 @@ from assay.errors import InputError
 from assay.plurals import count
 
 _LAW: Final = "scaling_laws/besiroglu_2024"
-_SECONDS_OF_A_DAY: Final = 86400.0
 
 
 def optimal_tokens(reading: Reading) -> Outcome:
@@ -44,9 +45,9 @@ def compute_time(reading: Reading) -> Outcome:
     kept = reading.with_values(dict.fromkeys(("flop_count", "mfu_share", "gpus", "nodes")))
     result = training_case(kept).resolve("gpu.peak_flops", intervals=False).run()
     rate = gpus * share * 1e12 * (result.value or math.nan)
-    days = operations / rate / _SECONDS_OF_A_DAY
+    days = operations / rate / SECONDS_OF["day"]
     text = (
-        f"{days:,.4g} days: {operations:.3g} FLOP on {count(gpus, 'GPU')} of "
+        f"{rounded(days)} days: {operations:.3g} FLOP on {count(gpus, 'GPU')} of "
         f"{accelerator_of(reading, 'training')} at {share:.0%} of {result.text}"
     )
     return Outcome(text, result, assumed=("dense, in 16 bits",), value=days, unit="day")

@@ -27,14 +27,9 @@ from assay.asking.spreading import Spread, of_each, spread
 from assay.errors import AssayError, InputError
 from assay.plurals import count
 
-SECONDS_OF: Final = {
-    "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2592000.0,
-    "year": 31536000.0,
-}  # fmt: skip
 _PERCENTILES: Final = ("p50", "p90", "p99")
 MOST_AT_ONCE: Final = 256
 SATURATED: Final = f"{MOST_AT_ONCE} requests at once: saturated"
-PERIODS: Final = {1 / 24: "hour", 1.0: "day", 7.0: "week", 30.0: "month", 365.0: "year"}
 FULL: Final = "servers busy all of the time (100 % load)"
 _BY_LOAD: Final = frozenset((
     "econ.cost.per_output_token", "econ.cost.per_input_token", "econ.cost.per_cached_token",

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.case import Case
+from assay.asking.amounts import rounded
 from assay.asking.cases import assumptions, gpus_of, serving_case, training_case
-from assay.asking.outcome import Outcome
+from assay.asking.outcome import Outcome, of_case
 from assay.asking.reading import Reading
 from assay.asking.run_memory import RANK
 from assay.errors import InputError
@@ -50,14 +50,7 @@ def _figure(reading: Reading, target: str) -> Outcome:
             cluster__storage__bandwidth=f"{rate / 1e9:g} GB/s",
             cluster__storage__node_bandwidth=f"{rate / 1e9:g} GB/(s*node)",
         )
-    return _resolved(case, target)
-
-
-def _resolved(case: Case, target: str) -> Outcome:
-    result = case.resolve(target, intervals=False).run()
-    if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
-    return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+    return of_case(case, target)
 
 
 def loading(reading: Reading) -> Outcome:
@@ -66,7 +59,9 @@ def loading(reading: Reading) -> Outcome:
     result = replace(case.resolve("serving.weight_memory", intervals=False).run(), violated=())
     rate = float(reading.get("bandwidth")) / 1e9
     seconds = (result.value or math.nan) / rate
-    text = f"{seconds:,.4g} s: {result.value:,.4g} GB of weights at {rate:g} GB/s"
+    text = (
+        f"{rounded(seconds)} s: {rounded(result.value or math.nan)} GB of weights at {rate:g} GB/s"
+    )
     assumed = tuple(line for line in case.assumed if not line.startswith("accelerator"))
     return Outcome(text, result, assumed=assumed, value=seconds, unit="s")
 
@@ -97,7 +92,7 @@ def _states(reading: Reading, target: str, gpus: int | None) -> Outcome:
         assumed.append(f"LoRA of rank {RANK}")
     if gpus is None:
         whole = (result.value or math.nan) * _GIB
-        text = f"{result.meaning}: {whole:,.4g} GB, of the whole model"
+        text = f"{result.meaning}: {rounded(whole)} GB, of the whole model"
         return Outcome(text, result, assumed=tuple(assumed), value=whole, unit="GB")
     assumed.append(f"divided over {gpus:,} GPUs (ZeRO)")
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=tuple(assumed))

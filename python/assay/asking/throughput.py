@@ -7,11 +7,12 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from assay.asking.amounts import amount
+from assay.asking.amounts import amount, rounded
 from assay.asking.cases import gpus_of, serving_case
 from assay.asking.outcome import Outcome
+from assay.asking.periods import SECONDS_OF
 from assay.asking.reading import Reading
-from assay.asking.serving import SATURATED, SECONDS_OF, figure
+from assay.asking.serving import SATURATED, figure
 from assay.asking.spreading import MOST_OF_ONE, of_each, spread
 from assay.errors import InputError
 from assay.plurals import count
@@ -40,13 +41,11 @@ def throughput(reading: Reading) -> Outcome:
     text, value = outcome.text, None
     if of_one.replicas > 1:
         machine = f"{of_one.replicas:,} replicas of {count(gpus // of_one.replicas, 'GPU')}"
-        text = f"{_rounded(whole)} token/s: {machine}, each with {outcome.result.text}"
+        text = f"{rounded(whole)} token/s: {machine}, each with {outcome.result.text}"
         value = whole
     if "per_gpu" in reading.slots:
         value = whole / gpus
-        text = (
-            f"{_rounded(value)} token/s per GPU: {_rounded(whole)} token/s of {count(gpus, 'GPU')}"
-        )
+        text = f"{rounded(value)} token/s per GPU: {rounded(whole)} token/s of {count(gpus, 'GPU')}"
     said = tuple(line for line in of_one.said if line not in text)
     outcome = replace(outcome, assumed=(*saturated, *said, *of_each(of_one, outcome.assumed)))
     if (days := reading.get("days")) is not None:
@@ -72,7 +71,3 @@ def generation_time(reading: Reading) -> Outcome:
     hours = tokens / speed / SECONDS_OF["hour"]
     text = f"{amount(hours, 'h')}: {tokens:,.0f} output tokens at {amount(speed, 'token/s')}"
     return replace(outcome, text=text, value=hours, unit="h", scales=False)
-
-
-def _rounded(value: float) -> str:
-    return f"{float(f'{value:.4g}'):,.10g}"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking import published_runs
+from assay.asking.amounts import rounded
 from assay.asking.case import GPUS_OF_A_NODE, Case
 from assay.asking.cases import (
     accelerator_of,
@@ -22,6 +23,7 @@ from assay.asking.cases import (
 )
 from assay.asking.commands import SERVING, Estimate
 from assay.asking.outcome import Outcome
+from assay.asking.periods import SECONDS_OF
 from assay.asking.reading import Reading
 from assay.asking.run_memory import leanest, misfit
 from assay.asking.storage import all_states
@@ -159,7 +161,7 @@ def _beside_published(reading: Reading, outcome: Outcome) -> Outcome:
     if gpus is None or reading.get("format") not in (None, "bf16") or "tuning" in reading.slots:
         return outcome
     names = model_of(reading, "training"), accelerator_of(reading, "training")
-    runs = published_runs.near(*names, gpus, *(() if sequence is None else (sequence,)))
+    runs = published_runs.near(*names, gpus, sequence)
     return replace(outcome, notes=(*outcome.notes, *runs))
 
 
@@ -183,13 +185,16 @@ def gpus(reading: Reading) -> Outcome:
     nodes = math.ceil(number / 8)
     asked = "node" in reading.rest
     text = f"{number:,.0f} GPUs, {nodes:,} nodes of 8"
-    return Outcome(text, outcome.result, assumed=outcome.assumed, notes=outcome.notes,
-                   value=nodes if asked else number, unit="node" if asked else "GPU")  # fmt: skip
+    if asked:
+        return replace(outcome, text=text, value=nodes, unit="node")
+    return _beside_published(
+        reading.with_values({"gpus": round(number)}), replace(outcome, text=text)
+    )
 
 
 def gpu_hours(reading: Reading) -> Outcome:
     """GPU-hours of a run."""
-    return _estimate(reading, "training.gpu_hours")
+    return _beside_published(reading, _estimate(reading, "training.gpu_hours"))
 
 
 def cost(reading: Reading) -> Outcome:
@@ -261,7 +266,9 @@ def flops(reading: Reading) -> Outcome:
     whole = tokens * (outcome.result.value or math.nan)
     unit = outcome.result.unit.partition("/")[0]
     text = f"{whole:.3g} {unit}: {tokens_text(tokens)} tokens at {outcome.result.text}"
-    assumed = tuple(line for line in outcome.assumed if not line.startswith("accelerator"))
+    said = tuple(line for line in outcome.assumed if not line.startswith("accelerator"))
+    sequence = training_case(reading.with_values({"tokens": None})).value("architecture.sequence")
+    assumed = (*said, f"sequences of {sequence or math.nan:,.0f} tokens, with their attention")
     return replace(outcome, text=text, value=whole, unit=unit, assumed=assumed)
 
 
@@ -269,7 +276,7 @@ def trained_tokens(reading: Reading) -> Outcome:
     """Tokens that GPUs train on in some days."""
     days = float(reading.get("days"))
     outcome = throughput(reading.with_values({"days": None}))
-    whole = days * 86400 * (outcome.result.value or math.nan)
+    whole = days * SECONDS_OF["day"] * (outcome.result.value or math.nan)
     text = f"{tokens_text(float(f'{whole:.3g}'))} tokens in {days:g} days, without interruptions: {outcome.text}"
     assumed = tuple(
         line for line in outcome.assumed if not line.endswith(" tokens") or "sequences" in line
@@ -328,16 +335,13 @@ def throughput(reading: Reading) -> Outcome:
         outcome = replace(outcome, assumed=(f"{SOME} GPUs", *outcome.assumed))
     number = gpus_of(reading) or SOME
     each = (outcome.result.value or math.nan) / number
-    return replace(outcome, text=f"{each:,.4g} token/s per GPU", value=each, unit="token/s")
+    return replace(outcome, text=f"{rounded(each)} token/s per GPU", value=each, unit="token/s")
 
 
 def _figure(reading: Reading, target: str, **values: str) -> Outcome:
     case = training_case(reading).given(**values)
-    result = case.resolve(target, intervals=False).run()
-    if result.value is None:
-        raise InputError(f"{target} needs more inputs: {', '.join(result.missing[:4])}")
     # That the scenario's own GPUs may not hold the model is nothing that was asked for.
-    result = replace(result, violated=())
+    result = replace(case.known(target), violated=())
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from assay.asking.amounts import rounded
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.errors import InputError
@@ -42,7 +43,7 @@ def _in_btu(outcome: Outcome, value: float, shown: str) -> Outcome:
     if given.powers != parse_unit("W").powers:
         raise InputError(f"BTU: the answer is {outcome.result.text}", "leave the unit out")
     whole = value * float(given.scale) * _BTU
-    text = f"{_rounded(whole, 4)} BTU/h ({outcome.text})"
+    text = f"{rounded(whole, 4)} BTU/h ({outcome.text})"
     return replace(outcome, text=text, value=whole, unit="BTU/h")
 
 
@@ -74,7 +75,7 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
     if wanted == given:
         return outcome
     digits = 4 if outcome.result.lo is None else 3
-    text = f"{_rounded(_converted(value, given, wanted), digits)} {name} ({outcome.text})"
+    text = f"{rounded(_converted(value, given, wanted), digits)} {name} ({outcome.text})"
     if outcome.value is not None:
         return replace(outcome, text=text, value=_converted(value, given, wanted), unit=name)
     result = outcome.result
@@ -87,7 +88,3 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
 
 def _converted(value: float, given: Unit, wanted: Unit) -> float:
     return value * float(given.scale / wanted.scale)
-
-
-def _rounded(value: float, digits: int) -> str:
-    return f"{float(f'{value:.{digits}g}'):,.10g}"

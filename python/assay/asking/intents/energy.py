@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assay.asking import footprint, training
-from assay.asking.intents.intent import RESOLVE, SERVED, TRAIN, Intent, intent
+from assay.asking.intents.intent import CARBON, RESOLVE, SERVED, TRAIN, WATER, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
@@ -25,7 +25,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="emissions",
         workload="serving",
-        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse"),
+        cue=CARBON,
         answer=footprint.emissions,
         slots=f"{SERVED} place site load pue tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.per_output_token"),
@@ -34,7 +34,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="water",
         workload="serving",
-        cue=(r"\bwater\b", r"lit(?:er|re)s?"),
+        cue=WATER,
         answer=footprint.water,
         slots=f"{SERVED} place site load tokens per_tokens requests",
         nearest=RESOLVE.format("carbon.water.per_output_token"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assay.asking import facts, purchases
-from assay.asking.intents.intent import COST, RESOLVE, TRAIN, Intent, intent
+from assay.asking.intents.intent import CARBON, COST, RESOLVE, TRAIN, Intent, intent
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
@@ -113,7 +113,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"bill of materials",
             r"\bbom\b",
         ),
-        answer=facts.making,
+        answer=facts.of_accelerator("manufacturing.gpu.cost"),
         slots="accelerator",
         nearest=RESOLVE.format("manufacturing.gpu.cost"),
         needs="accelerator",
@@ -133,7 +133,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="cache",
         cue=(r"\bl2\b", r"(?<!kv )(?<!kv-)(?<!prefix )\bcache (?:size|memory)\b"),
-        answer=facts.cache,
+        answer=facts.of_accelerator("gpu.cache.capacity"),
         slots="accelerator",
         nearest=RESOLVE.format("gpu.cache.capacity"),
         needs="accelerator",
@@ -143,7 +143,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="grid-emissions",
-        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"\bemits?\b", r"\bemit\b"),
+        cue=CARBON,
         answer=facts.grid_emissions,
         slots="place energy_amount",
         nearest=RESOLVE.format("carbon.grid.intensity"),
@@ -163,7 +163,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpus-emissions",
-        cue=(r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"\bemits?\b"),
+        cue=CARBON,
         answer=purchases.gpus_emissions,
         slots="accelerator gpus nodes days per_time place pue",
         nearest=RESOLVE.format("carbon.grid.intensity"),
@@ -230,7 +230,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="board-power",
         cue=(r"\btdp\b", r"power limit", r"board power", r"\bpower\b", r"\bwatts?\b"),
-        answer=facts.power_limit,
+        answer=facts.of_accelerator("gpu.power.limit"),
         slots="accelerator",
         nearest=RESOLVE.format("gpu.power.limit"),
         needs="accelerator",

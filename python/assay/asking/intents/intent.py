@@ -77,6 +77,8 @@ LATENCY: Final = (
     r"how slow",
     r"how responsive",
 )
+CARBON: Final = (r"carbon", r"co2e?\b", r"emissions?", r"footprint", r"greenhouse", r"\bemits?\b")
+WATER: Final = (r"\bwater\b", r"lit(?:er|re)s?")
 COUNTING: Final = (
     r"how many",
     r"number of",

@@ -9,6 +9,16 @@ from assay.asking.intents.intent import COUNTING, LOAD, MACHINE, RESOLVE, SERVED
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
+        name="cached-tokens",
+        cue=(r"how many tokens", r"\btokens\b"),
+        answer=memory.cached_tokens,
+        slots="model kv_format cache_size",
+        nearest=RESOLVE.format("serving.kv.bytes_per_token"),
+        needs="model cache_size",
+        lacks="accelerator gpus nodes context prompt output concurrency",
+        words="tokens fit fits hold holds",
+    ),
+    intent(
         name="loading",
         cue=(
             r"\b(?:re)?load(?:s|ing)?\b",

@@ -6,12 +6,14 @@ from typing import Final
 
 from assay.asking import scaling, storage, training
 from assay.asking.intents.intent import (
+    CARBON,
     COST,
     COUNTING,
     ESTIMATE,
     PAID_RUN,
     RUN,
     TRAIN,
+    WATER,
     Intent,
     intent,
 )
@@ -173,14 +175,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="emissions",
         workload="training",
-        cue=(
-            r"carbon",
-            r"co2e?\b",
-            r"emissions?",
-            r"footprint",
-            r"greenhouse",
-            r"(?:green|clean|dirti)er\b",
-        ),
+        cue=(*CARBON, r"(?:green|clean|dirti)er\b"),
         answer=training.emissions,
         slots=RUN,
         nearest=ESTIMATE,
@@ -189,7 +184,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
     intent(
         name="water",
         workload="training",
-        cue=(r"\bwater\b", r"lit(?:er|re)s?"),
+        cue=WATER,
         answer=training.water,
         slots=RUN,
         nearest=ESTIMATE,
