@@ -9,16 +9,20 @@ from s3_server import S3Server
 from store_items import Making
 
 from assay.errors import InputError
+from assay.observe.header import TraceHeader
+from assay.report.redaction import Redactor
 from assay.store import leases, pushing
 from assay.store.backend import StoreError
 from assay.store.collecting import collect
+from assay.store.describing import find_item
 from assay.store.finding import find, remove_item, store_status
 from assay.store.layout import OBJECTS, init_store, manifest_key, object_key, open_store
 from assay.store.leases import leased
-from assay.store.manifest import parse
+from assay.store.manifest import parse, read_manifest
 from assay.store.places import open_backend
 from assay.store.pulling import pull
 from assay.store.pushing import manifest_of, push, push_item
+from assay.store.redacting import redacted
 from assay.store.verifying import verify_store
 
 FILES = {"journal.jsonl": b"{}\n", "trace/events.shard": b"\0" * 5000, "empty": b""}
@@ -307,3 +311,28 @@ def test_objects_of_other_names_are_listed_page_by_page(s3: S3Server, scratch: P
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         s3.objects[f"team/{object_key(digest)}"] = (str(number).encode(), 0.0)
     assert len(list(open_backend("s3://bucket/team").entries(OBJECTS))) == 1200
+
+
+def test_a_trace_without_names_is_found_and_states_its_originals(
+    scratch: Path, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "store")
+    init_store(place)
+    trace = tmp_path / "chat-trace"
+    trace.mkdir()
+    header = TraceHeader(model="Project Zephyr", engine="vllm", processes={"1": "payroll"})
+    header.write(trace / "header.json")
+    (trace / "notes.log").write_text("payroll")
+    item = redacted(find_item(str(trace)), tmp_path / "copies", Redactor(["Zephyr"], key=b"test"))
+    push([item], place)
+    (row,) = find(["kind=trace"], place).items
+    assert (row["name"], row["redacted"], row["engine"]) == ("chat-trace", True, "vllm")
+    assert "Zephyr" not in row["model"]
+    pull("chat-trace", place, to=tmp_path / "back")
+    assert set(contents(tmp_path / "back")) == {"header.json"}
+    assert b"payroll" not in contents(tmp_path / "back")["header.json"]
+    manifest = read_manifest(open_store(place), row["manifest"])
+    assert manifest.redaction is not None
+    assert manifest.redaction["left_out"] == ["notes.log"]
+    original = hashlib.sha256((trace / "header.json").read_bytes()).hexdigest()
+    assert manifest.redaction["files"]["header.json"] == original

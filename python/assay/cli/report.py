@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from assay.cli import options, styles
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, report_of, table, wrapped
+from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.report.claim import Claim
@@ -49,6 +50,18 @@ def report_command(
             "one).",
         ),
     ] = None,
+    redact: Annotated[
+        Path | None,
+        option(
+            "--redact FOLDER",
+            "Write a copy of the run there without prompts, paths and names of hosts, users and "
+            "processes, which verifies by itself, and show the report of the copy.",
+        ),
+    ] = None,
+    redact_name: Annotated[
+        list[str] | None,
+        option("--redact-name TEXT", "A name that --redact takes out too. May be repeated."),
+    ] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Show the report of a run: what was kept, and why.
@@ -60,6 +73,15 @@ def report_command(
     from assay.report.markdown import write
     from assay.report.stored import read_report, rewrite_report, sign_report
 
+    if redact is not None:
+        from assay.improve.journal.run_folder import find
+        from assay.report.redacted_run import redact_run
+        from assay.report.redaction import Redactor
+
+        redact_run(find(run).path, redact, Redactor(redact_name or ()))
+        run = str(redact)
+    elif redact_name:
+        raise InputError("--redact-name: expected --redact FOLDER with it, got none")
     signed = []
     if sign is not None:
         from assay.report.signing import read_private_key

@@ -1,5 +1,6 @@
 """`assay store`: runs, traces, telemetry, results and calibrations that a team shares."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,6 +92,17 @@ def store_push_command(
             "Read objects back that the store has already, and replace damaged ones.",
         ),
     ] = True,
+    redact: Annotated[
+        bool,
+        option(
+            "--redact",
+            "Push copies without prompts, paths and names of hosts, users and processes; runs still "
+            "verify.",
+        ),
+    ] = False,
+    redact_name: Annotated[
+        list[str] | None, option("--redact-name TEXT", "A name to take out too. May be repeated.")
+    ] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Put items into a store.
@@ -107,7 +119,13 @@ def store_push_command(
             "assay store push latest pushes the last run",
         )
     chosen = list(stored_items()) if every else [find_item(text) for text in items or ()]
-    with working("pushing") as progress:
+    with working("pushing") as progress, tempfile.TemporaryDirectory() as folder:
+        if redact or redact_name:
+            from assay.report.redaction import Redactor
+            from assay.store.redacting import redacted
+
+            redactor = Redactor(redact_name or ())
+            chosen = [redacted(item, Path(folder), redactor) for item in chosen]
         pushed = push(chosen, place, tags=tag or (), check=check, progress=progress)
 
     def text(canvas: Canvas) -> Iterator[Line]:

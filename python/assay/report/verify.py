@@ -330,6 +330,10 @@ def _notes(
     extra = [name for name in files.evidence_files() if name not in covered]
     if extra:
         yield f"not covered by the report: {', '.join(extra[:8])}"
-    kinds = [record.kind for record in later if record.kind != "finished"]
+    for record in later:
+        if record.kind == "redacted":
+            originals = count(len(record.data.get("files", ())), "original file")
+            yield f"names and prompts were taken out; the journal has the SHA-256 of {originals}"
+    kinds = [record.kind for record in later if record.kind not in ("finished", "redacted")]
     if kinds:
         yield f"the journal goes on after the report: {', '.join(kinds[:8])}"

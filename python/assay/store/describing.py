@@ -93,6 +93,7 @@ def _run(path: Path) -> Item:
     seen = {} if fingerprint is None else fingerprint.data
     workload = said.get("workload") or seen.get("workload")
     machine = _machine(path)
+    copied = reading.last("redacted")
     return Item(
         "run",
         _name(path.name),
@@ -104,6 +105,7 @@ def _run(path: Path) -> Item:
             accelerator=machine or said.get("device") or seen.get("device"),
             workload=workload if isinstance(workload, str) else None,
         ),
+        redaction=None if copied is None else copied.data,
     )
 
 

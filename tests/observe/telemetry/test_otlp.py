@@ -140,6 +140,34 @@ def test_histograms_of_a_server_have_the_gen_ai_names(receiver: Receiver) -> Non
     assert attributes(point.attributes)["assay.phase"] == "decode"
 
 
+def test_tokens_of_requests_have_the_gen_ai_name_of_usage(receiver: Receiver) -> None:
+    """Name, unit and attributes as in the published conventions: gen-ai-metrics, token usage."""
+    series = {
+        f'vllm:request_{kind}_tokens_{row}model_name="m"}}': value
+        for kind, low in (("prompt", 1.0), ("generation", 2.0))
+        for row, value in (
+            ('bucket{le="16",', low),
+            ('bucket{le="+Inf",', 3.0),
+            ("sum{", 40.0),
+            ("count{", 3.0),
+        )
+    }
+    reading = Reading("endpoint", "http://x/metrics", 0, "vLLM", {"endpoint_up": 1}, series=series)
+    sink = Otlp(url(receiver), {})
+    sink.open(HEADER)
+    sink.write([Sample(9, 9, 0, "run-1", None, None, None, reading)])
+    metric = metrics(receiver.requests[0])["gen_ai.client.token.usage"]
+    assert metric.unit == "{token}"
+    points = {
+        attributes(point.attributes)["gen_ai.token.type"]: point
+        for point in metric.histogram.data_points
+    }
+    assert list(points["input"].bucket_counts) == [1, 2]
+    assert list(points["output"].bucket_counts) == [2, 1]
+    given = attributes(points["input"].attributes)
+    assert (given["gen_ai.request.model"], given["gen_ai.provider.name"]) == ("m", "vllm")
+
+
 def test_options_are_opentelemetrys_and_headers_are_not_printed(receiver: Receiver) -> None:
     sink = Otlp(
         "",

@@ -112,7 +112,7 @@ class Journal(Closing):
         if (folder / NAME).exists():
             raise JournalError(f"journal {folder / NAME} exists: expected a new run folder")
         # The head exists before the journal, or a journal without one would look cut.
-        _write_new(folder / HEAD_NAME, _head_text(0, GENESIS))
+        _write_new(folder / HEAD_NAME, head_text(0, GENESIS))
         _write_new(folder / RESERVE_NAME, os.urandom(RESERVE_BYTES))
         _write_new(folder / NAME, b"")
         sync_folder(folder)
@@ -222,7 +222,7 @@ class Journal(Closing):
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
             try:
-                _write_all(handle, _head_text(self._number, self._hash), 0)
+                _write_all(handle, head_text(self._number, self._hash), 0)
                 os.fsync(handle)
             finally:
                 os.close(handle)
@@ -281,7 +281,8 @@ def _inspect(folder: Path) -> tuple[ChainReading, list[str], int]:
     return inspect(content, head)
 
 
-def _head_text(count: int, own: str) -> bytes:
+def head_text(count: int, own: str) -> bytes:
+    """What `journal.head` holds after so many records, the last of this hash."""
     return f"{count:012d} {own}\n".encode()
 
 

@@ -34,6 +34,7 @@ KINDS: Final[Mapping[str, str]] = {
     "recovered": "the safe state was restored after a fault: by whom, and how",
     "resumed": "the run goes on in a new process",
     "report": "a report was written: SHA-256 of each of its files",
+    "redacted": "names and prompts were taken out of this copy: head and SHA-256 of the originals",
     "finished": "the run ended: verdict, final settings and their hash",
 }
 """Every kind of record and what it holds; a journal takes no other."""

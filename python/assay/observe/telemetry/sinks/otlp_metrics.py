@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from assay._native import build_info
 from assay.observe.telemetry.fields import FIELDS, Field
 from assay.observe.telemetry.sample import RunHeader, Sample
 from assay.observe.telemetry.sources.exposition import histograms
-from assay.observe.telemetry.sources.servers import histogram_name
+from assay.observe.telemetry.sources.servers import USAGE, histogram_name
 
 _CUMULATIVE: Final = 2
 """AGGREGATION_TEMPORALITY_CUMULATIVE."""
@@ -22,8 +22,13 @@ GEN_AI: Final = {
 }
 """Histograms of servers under the names of OpenTelemetry's conventions for generative AI.
 
-A server's inter-token latency is the nearest that it has to the time per output token.
+A server's inter-token latency is the nearest that it has to the time per output token. Energy is
+`hw.energy` of the conventions for hardware; those for generative AI have no name for cost yet.
 """
+
+TOKEN_USAGE: Final = ("gen_ai.client.token.usage", "{token}")
+"""Tokens of a request as its server counted them, an attribute tells prompts from outputs."""
+_MODEL_LABELS: Final = ("model_name", "model", "model_id")
 
 
 def request_of(samples: Sequence[Sample], header: RunHeader, attributes: Mapping[str, str]) -> Any:
@@ -93,7 +98,7 @@ def _add_point(
 
 def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_ns: int) -> None:
     series = sample.reading.series or {}
-    for which, (name, unit) in GEN_AI.items():
+    for which, (name, unit) in {**GEN_AI, **dict.fromkeys(USAGE, TOKEN_USAGE)}.items():
         own = histogram_name(series, which)
         if own is None:
             continue
@@ -101,7 +106,9 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
             if name not in metrics:
                 metric = metrics[name] = scope.metrics.add()
                 metric.name, metric.unit = name, unit
-                metric.description = f"{own} of the server"
+                metric.description = (
+                    f"{own} of the server" if which in GEN_AI else "tokens of a request"
+                )
                 metric.histogram.aggregation_temporality = _CUMULATIVE
             point = metrics[name].histogram.data_points.add()
             point.time_unix_nano, point.start_time_unix_nano = sample.realtime_ns, start_ns
@@ -110,6 +117,17 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
             point.bucket_counts.extend(histogram.counts)
             _add_all(point.attributes, _identity(sample))
             _add_all(point.attributes, histogram.labels)
+            _add_all(point.attributes, _gen_ai(sample, dict(histogram.labels), which))
+
+
+def _gen_ai(sample: Sample, labels: Mapping[str, str], which: str) -> Iterator[tuple[str, str]]:
+    """Attributes of the conventions that the server's own labels do not have already."""
+    given = {"gen_ai.provider.name": sample.reading.name.lower()}
+    if model := next((labels[name] for name in _MODEL_LABELS if name in labels), None):
+        given["gen_ai.request.model"] = model
+    if which in USAGE:
+        given["gen_ai.token.type"] = which
+    yield from given.items()
 
 
 def _identity(sample: Sample) -> list[tuple[str, str]]:

@@ -57,6 +57,12 @@ SERVERS: Final[dict[str, dict[str, Names]]] = {
 }
 """Metrics by the prefix of the server's names; where there are several, the newest name first."""
 
+USAGE: Final[dict[str, Names]] = {
+    "input": ("vllm:request_prompt_tokens", "tgi_request_input_length"),
+    "output": ("vllm:request_generation_tokens", "tgi_request_generated_tokens"),
+}
+"""Histograms of tokens of a request, by OpenTelemetry's type of token."""
+
 _AVERAGED: Final = ("engine_kv_cache_usage",)
 """Fields of several engines behind one endpoint that are averaged; the others are summed."""
 
@@ -83,11 +89,11 @@ def recognize(scrape: Scrape) -> tuple[str, dict[str, float]]:
 
 
 def histogram_name(scrape: Mapping[str, float], which: str) -> str | None:
-    """The server's own name of a histogram: ttft, itl, e2e or queue."""
-    for fields in SERVERS.values():
-        for name in fields.get(which, ()):
-            if any(key.startswith(f"{name}_bucket") for key in scrape):
-                return name
+    """The server's own name of a histogram: ttft, itl, e2e, queue, or tokens: input, output."""
+    names = [name for fields in SERVERS.values() for name in fields.get(which, ())]
+    for name in (*names, *USAGE.get(which, ())):
+        if any(key.startswith(f"{name}_bucket") for key in scrape):
+            return name
     return None
 
 
