@@ -69,7 +69,7 @@ COMMANDS = [
 WITHOUT_A_COMMAND = {
     "/about", "/documents", "/documents/{name}", "/glossary", "/headlines/{preset}",
     "/lab/model", "/lab/tape", "/lab/scenario", "/live/state", "/live/floors", "/plan/choices",
-    "/runs/{run}/sequences", "/runs/{run}/plan",
+    "/runs/{run}/sequences", "/runs/{run}/plan", "/speech",
     "/runs/{run}/timeline", "/runs/{run}/events", "/traces/{trace}/timeline", "/validate/cases",
 }  # fmt: skip
 """What pages draw and no command prints."""
