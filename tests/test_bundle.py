@@ -161,7 +161,7 @@ def test_an_extra_has_parts_of_its_own(
         extra_requirements(root, "loop")
     )
     script = (root / "scripts" / "install.sh").read_text(encoding="utf-8")
-    assert "assay-bundle-{nvrtc,numpy,telemetry,loop,loop-*}" in script
+    assert "assay-bundle-{nvrtc,numpy,telemetry,loop,loop-*,serve}" in script
 
 
 def test_new_bundle_replaces_the_old(tmp_path: Path) -> None:
