@@ -52,7 +52,7 @@ fuzz: setup ## give damaged files, requests and answers to what reads them, each
 	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60 $(FUZZ_OPTIONS)
 
 properties: setup ## draw 20,000 scenarios and check every invariant of the answers; goes on where it was stopped
-	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)
+	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS) $(if $(ON),--on $(ON))
 
 fleet: setup ## simulate 10,000 promotions of a change that does nothing over a fleet, and watches
 	PYTHONPATH=tests/improve/fleet $(BIN)/python tests/improve/fleet/simulate_promotions.py

@@ -40,7 +40,11 @@ class TwoNodes:
                 initialize_head=True,
                 head_node_args={"num_cpus": 1, "include_dashboard": True, "dashboard_port": port},
             )
-        self.others = [self.add(number) for number in range(1, nodes)]
+        try:
+            self.others = [self.add(number) for number in range(1, nodes)]
+        except Exception:
+            self.end()
+            raise
 
     def add(self, number: int) -> Any:
         """Start another node."""

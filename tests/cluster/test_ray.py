@@ -42,11 +42,11 @@ def sweep_words(side: int = SIDE) -> list[str]:
     ]  # fmt: skip
 
 
-def started(nodes: int, port: int) -> TwoNodes:
+def started(nodes: int) -> TwoNodes:
     """A cluster; Ray gives a node 30 s to start, which a busy machine may not have."""
     for _ in range(3):
         try:
-            return TwoNodes(nodes, port)
+            return TwoNodes(nodes, free_port())
         except Exception as error:
             said = error
     raise said
@@ -61,13 +61,12 @@ class Machine:
         places = [ROOT / "python", FOLDER, FOLDER.parent, os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(map(str, places))
         os.environ["ASSAY_SCRATCH"] = str(folder / "head")
-        self.port = free_port()
-        self.nodes = started(nodes, self.port)
+        self.nodes = started(nodes)
 
     def restart(self) -> None:
-        """Lose the head and all nodes, and start others at the same address."""
+        """Lose the head and all nodes, and start others."""
         self.nodes.end()
-        self.nodes = started(2, self.port)
+        self.nodes = started(2)
 
     def start(self, *words: str, on: bool = True, scratch: str = "client") -> Any:
         where = ["--on", self.nodes.address] if on else []
@@ -128,12 +127,12 @@ def test_a_lost_head_goes_on_from_the_parts_that_are_kept(machine: Machine) -> N
     before = machine.kept()
     assert before < 31
     (name,) = os.listdir(machine.folder / "client" / "jobs")
-    code, out, err = machine.run("jobs", "attach", name, on=False)
+    code, out, err = machine.run("jobs", "attach", name)
     assert code == 0, err
     assert f"job {name} is not known at {machine.nodes.address}, and was submitted again" in err
     assert out == machine.run(*words, "--workers", "2", on=False)[1]
     assert machine.kept() == 31
-    log = machine.run("jobs", "logs", name, on=False)[1]
+    log = machine.run("jobs", "logs", name)[1]
     assert "parts" not in log or "kept from before" in log
 
 

@@ -1,9 +1,9 @@
 """Draws scenarios and checks every invariant; prints violations as command lines to paste.
 
 The exit status is 1 where an invariant was violated, more draws than allowed were refused, or an
-accelerator or model was drawn too rarely. `make properties` runs it. Finished parts are kept under
-`build/properties` with what they came to, and are not run again unless a source file has changed:
-a run that was stopped goes on where it was.
+accelerator or model was drawn too rarely. `make properties` runs it, on a Ray cluster with
+`ON=http://HEAD:8265`. Finished parts are kept (`assay cache list` shows `parts`), and are not run again
+unless a source file has changed: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import hashlib
 import json
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER)]
@@ -31,8 +32,12 @@ from property_harness import Answers, RefusedError, shrunk, violation_of  # noqa
 from tally import Tally  # noqa: E402
 
 import assay  # noqa: E402
+from assay.cluster import current  # noqa: E402
+from assay.cluster.parts import Work, gathered  # noqa: E402
+from assay.errors import AssayError  # noqa: E402
 
 PART = 100
+TASK = "run_properties:check_task"
 KEPT = FOLDER.parents[1] / "build" / "properties"
 
 
@@ -77,54 +82,48 @@ def sources() -> str:
     files = [*product.rglob("*.py"), *product.rglob("*.json"), *FOLDER.glob("*.py")]
     digest = hashlib.sha256()
     for path in sorted(files):
-        digest.update(str(path).encode() + path.read_bytes())
+        # Elsewhere the same files have other folders.
+        digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _finished(path: Path) -> dict[int, Tally]:
-    """Parts that an earlier run has done, by the number of their first draw."""
-    if not path.exists():
-        return {}
-    lines = path.read_text("utf-8").splitlines()
-    parts = [json.loads(line) for line in lines if line.endswith("}")]
-    return {int(part["start"]): Tally.from_data(part["tally"]) for part in parts}
+def check_task(shared: dict[str, Any]) -> Callable[[list[int]], Any]:
+    """Parts of the draws, for `assay.cluster`."""
+    names = tuple(shared["names"])
+    return lambda part: check(shared["seed"], range(*part), names).to_data()
 
 
-def _run(options: argparse.Namespace, path: Path) -> Tally:
-    """All parts that are not done yet, on all workers; each is written down when it is done."""
-    total, names = Tally(), tuple(options.only)
-    done = {} if options.fresh else _finished(path)
-    starts = range(options.first, options.first + options.count, PART)
-    for start in starts:
-        if start in done:
-            total.add(done[start])
-    left = [start for start in starts if start not in done]
-    if total.draws:
-        print(f"{total.draws:,} draws are done already: {path}", file=sys.stderr)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    begin, end = time.monotonic(), options.first + options.count
-    number = 0
-    with (
-        path.open("w" if options.fresh else "a") as kept,
-        ProcessPoolExecutor(options.workers) as pool,
-    ):
-        running = {
-            pool.submit(check, options.seed, range(start, min(start + PART, end)), names): start
-            for start in left
-        }
-        for future in as_completed(running):
-            part, number = future.result(), number + 1
-            kept.write(json.dumps({"start": running[future], "tally": part.to_data()}) + "\n")
-            kept.flush()
-            total.add(part)
-            minutes = (time.monotonic() - begin) / 60
-            print(
-                f"{total.draws:,} of {options.count:,} draws, {len(total.violations)} "
-                f"invariants violated, {minutes:.1f} min, about "
-                f"{minutes / number * (len(left) - number):.0f} min left",
-                file=sys.stderr,
-            )
+def _run(options: argparse.Namespace) -> Tally:
+    """All parts on all workers, or on the nodes of the cluster that this is a job of."""
+    end = options.first + options.count
+    parts = [[start, min(start + PART, end)] for start in range(options.first, end, PART)]
+    shared = {"seed": options.seed, "names": options.only, "sources": sources()}
+    work = Work(TASK, shared, parts, f"parts of {PART} draws")
+    results = (
+        gathered(work, current.runner(options.workers), None, _say)
+        if options.fresh
+        else current.run(work, options.workers, _say)
+    )
+    total = Tally()
+    for data in results:
+        total.add(Tally.from_data(data))
     return total
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    """Run as a job of a cluster; what it prints, and its exit code."""
+    from assay.cli.on_cluster import attached
+    from assay.cluster import jobs
+
+    words = [word for word in sys.argv[1:] if word not in ("--on", options.on)]
+    record = jobs.submit(
+        options.on, "properties", words, "make properties", script=Path(__file__).resolve()
+    )
+    return attached(jobs.Cluster(record.address), record.id)
 
 
 def main() -> int:
@@ -136,12 +135,15 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--only", action="append", default=[], help="name of an invariant")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has done")
+    parser.add_argument("--on", help="the head of a Ray cluster: http://HEAD:8265")
     options = parser.parse_args()
-    only = (
-        hashlib.sha256("\n".join(options.only).encode()).hexdigest()[:8] if options.only else "all"
-    )
-    path = KEPT / f"{options.seed}-{only}-{sources()}.jsonl"
-    total = _run(options, path)
+    try:
+        if options.on:
+            return _submit(options)
+        total = _run(options)
+    except AssayError as error:
+        _say(f"error: {error.message}\nhint: {error.hint}")
+        return error.exit_code
     failures = t.problems(total)
     print("\n".join(t.report(total)))
     each = total.seconds / max(total.draws, 1)
@@ -154,8 +156,12 @@ def main() -> int:
         "draws": total.draws, "seed": options.seed, "seconds_a_draw": each,
         "refused_share": total.refused_share, "problems": failures, **total.to_data(),
     }  # fmt: skip
-    path.with_suffix(".summary.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
-    print(f"summary: {path.with_suffix('.summary.json')}")
+    if not current.is_job():
+        only = hashlib.sha256("\n".join(options.only).encode()).hexdigest()[:8]
+        path = KEPT / f"{options.seed}-{only if options.only else 'all'}-{sources()}.summary.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
+        print(f"summary: {path}")
     print("\n".join(failures) or "no violation")
     return 1 if failures else 0
 

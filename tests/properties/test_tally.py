@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar
 
 import draws
 import pytest
@@ -44,31 +42,22 @@ def test_every_entry_comes_in_turn() -> None:
     assert len(by_model) == len(models.names())
 
 
-class Pool:
-    """Runs no draws, and notes which parts were asked for."""
-
-    asked: ClassVar[list[int]] = []
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-    def submit(self, _: object, __: str, indices: range, ___: object) -> Future[Tally]:
-        self.asked.append(indices.start)
-        part: Future[Tally] = Future()
-        part.set_result(Tally(kinds=Counter(serving=len(indices))))
-        return part
-
-
 def test_parts_that_are_done_are_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_properties, "ProcessPoolExecutor", Pool)
+    asked: list[int] = []
+
+    def counted(seed: str, indices: range, names: tuple[str, ...]) -> Tally:
+        asked.append(indices.start)
+        return Tally(kinds=Counter(serving=len(indices)))
+
+    monkeypatch.setattr(run_properties, "check", counted)
     monkeypatch.setattr(run_properties, "KEPT", tmp_path)
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
     for count in ("200", "400", "400"):
-        monkeypatch.setattr("sys.argv", ["run_properties.py", "--count", count])
+        words = ["run_properties.py", "--count", count, "--workers", "1"]
+        monkeypatch.setattr("sys.argv", words)
         run_properties.main()
-    assert Pool.asked == [0, 100, 200, 300]
+    assert asked == [0, 100, 200, 300]
     (summary,) = tmp_path.glob("*.summary.json")
     assert json.loads(summary.read_text("utf-8"))["draws"] == 400

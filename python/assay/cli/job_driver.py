@@ -27,7 +27,7 @@ def main() -> int:
     except AssayError as error:
         show_error(error)
         return error.exit_code
-    code, answer = _captured(list(envelope.arguments))
+    code, answer = _captured(list(envelope.arguments), envelope.script)
     sys.stderr.flush()
     print("\n".join(answer_lines(answer)), flush=True)
     return code
@@ -47,18 +47,31 @@ def _connect(code: str) -> None:
     current.use(RayRunner())
 
 
-def _captured(arguments: list[str]) -> tuple[int, bytes]:
-    """Run the command; its exit code and what it printed on stdout."""
+def _captured(arguments: list[str], script: str) -> tuple[int, bytes]:
+    """Run the command, or the script; its exit code and what it printed on stdout."""
     from assay.cli import app
 
     captured = _Answer(io.BytesIO(), "utf-8")
     stdout, sys.stdout = sys.stdout, captured
     try:
-        code = app.run(arguments)
+        code = _run_script(script, arguments) if script else app.run(arguments)
         captured.flush()
     finally:
         sys.stdout = stdout
     return code, captured.content.getvalue()
+
+
+def _run_script(script: str, arguments: list[str]) -> int:
+    """Run a Python file of the folder that came with the job."""
+    import runpy
+
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.getcwd())
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
 
 
 class _Answer(io.TextIOWrapper):

@@ -7,7 +7,7 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 JOB: Final = "ASSAY_JOB"
@@ -24,10 +24,12 @@ class Envelope:
     arguments: Sequence[str]
     code: str
     """The digest of the sources where the job was submitted."""
+    script: str = ""
+    """A Python file that runs in the place of a command of Assay."""
 
     def to_text(self) -> str:
         """As JSON."""
-        return json.dumps({"id": self.id, "arguments": list(self.arguments), "code": self.code})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> Envelope:

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from assay.answers import Progress
@@ -87,7 +88,7 @@ class Cluster:
 
     def submit(self, record: Record) -> None:
         """Start what was recorded."""
-        envelope = Envelope(record.id, record.arguments, code_digest())
+        envelope = Envelope(record.id, list(record.arguments), code_digest(), record.script)
         environment: dict[str, Any] = {"env_vars": {JOB: envelope.to_text()}}
         if record.files is not None:
             environment["working_dir"] = str(record.files)
@@ -213,10 +214,12 @@ def find(name: str, address: str | None) -> tuple[Cluster, str]:
     return Cluster(chosen), name if record is None else record.id
 
 
-def submit(address: str, subject: str, arguments: Sequence[str], command: str) -> Record:
-    """Submit a command; files that its arguments name travel with it."""
+def submit(
+    address: str, subject: str, arguments: Sequence[str], command: str, script: Path | None = None
+) -> Record:
+    """Submit a command, or a script; files that its arguments name travel with it."""
     cluster = Cluster(address)
-    record = records.write(new_id(subject), cluster.address, arguments, command)
+    record = records.write(new_id(subject), cluster.address, arguments, command, script)
     cluster.submit(record)
     return record
 

@@ -30,6 +30,8 @@ class Record:
     command: str
     files: Path | None
     """The folder of copied files; None where no argument names one."""
+    script: str = ""
+    """A Python file among them that runs in the place of a command of Assay."""
 
 
 def folder() -> Path:
@@ -37,12 +39,22 @@ def folder() -> Path:
     return paths.scratch() / KIND
 
 
-def write(name: str, address: str, arguments: Sequence[str], command: str) -> Record:
-    """Record a job before it is submitted, with a copy of every file that an argument names."""
+def write(
+    name: str, address: str, arguments: Sequence[str], command: str, script: Path | None = None
+) -> Record:
+    """Record a job before it is submitted, with a copy of every file that an argument names.
+
+    A `script` brings the Python files that are beside it.
+    """
     here = folder() / name
     here.mkdir(parents=True)
     changed = _copied(list(arguments), here / _FILES)
     data = {"id": name, "address": address, "arguments": changed, "command": command}
+    if script is not None:
+        (here / _FILES).mkdir(exist_ok=True)
+        for path in script.parent.glob("*.py"):
+            shutil.copyfile(path, here / _FILES / path.name)
+        data["script"] = script.name
     paths.write_atomically(here / _RECORD, json.dumps(data, indent=1).encode() + b"\n")
     record = read(name)
     assert record is not None
