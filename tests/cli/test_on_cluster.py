@@ -49,8 +49,9 @@ def test_files_that_are_named_travel(cli: Any, head: FakeHead, tmp_path: Path) -
     config = tmp_path / "config.json"
     config.write_text("{}")
     assert cli(*SWEEP, "--model-config", str(config), *ON).code == 0
-    (name,) = files_of(head)
+    name, marker = files_of(head)
     assert name.endswith("-config.json")
+    assert marker == "assay-job.txt"
     assert envelope_of(head).arguments[-1] == name
 
 

@@ -105,9 +105,9 @@ def test_a_sweep_of_1e8_points_whose_node_is_killed_is_that_of_one_machine(
     machine: Machine,
 ) -> None:
     process = machine.start(*sweep_words())
-    machine.wait_for(lambda: machine.kept() >= 60)
+    machine.wait_for(lambda: machine.kept() >= 30)
     machine.nodes.lose(machine.nodes.others[0])
-    assert machine.kept() < 150
+    assert machine.kept() < 80
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     local = machine.run(*sweep_words(), "--workers", "2", on=False)
@@ -120,18 +120,18 @@ def test_a_sweep_of_1e8_points_whose_node_is_killed_is_that_of_one_machine(
 def test_a_lost_head_goes_on_from_the_parts_that_are_kept(machine: Machine) -> None:
     words = sweep_words(4000)
     process = machine.start(*words)
-    machine.wait_for(lambda: machine.kept() >= 8)
+    machine.wait_for(lambda: machine.kept() >= 4)
     machine.restart()
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     before = machine.kept()
-    assert before < 31
+    assert before < 16
     (name,) = os.listdir(machine.folder / "client" / "jobs")
     code, out, err = machine.run("jobs", "attach", name)
     assert code == 0, err
     assert f"job {name} is not known at {machine.nodes.address}, and was submitted again" in err
     assert out == machine.run(*words, "--workers", "2", on=False)[1]
-    assert machine.kept() == 31
+    assert machine.kept() == 16
     log = machine.run("jobs", "logs", name)[1]
     assert "parts" not in log or "kept from before" in log
 
@@ -167,6 +167,41 @@ def test_a_search_is_that_of_one_process(machine: Machine) -> None:
     assert code == 0, err
     assert machine.kept() > 1
     assert out == machine.run(*words, on=False)[1]
+
+
+def parts_per_second(machine: Machine, low: float) -> float:
+    """How fast a sweep of 10^8 points goes once all workers have started."""
+    before = dict.fromkeys(parts_of(machine))
+    words = [word.replace("0.03:", f"{low}:") for word in sweep_words()]
+    code, _, err = machine.run(*words)
+    assert code == 0, err
+    done = sorted(path.stat().st_mtime for path in parts_of(machine) if path not in before)
+    assert len(done) == 96
+    # The first parts wait for processes that start; Ray starts one on each node.
+    began = len(done) // 5
+    return (len(done) - 1 - began) / (done[-1] - done[began])
+
+
+def parts_of(machine: Machine) -> list[Path]:
+    return list((machine.folder / "head/cache/parts").glob("*/*"))
+
+
+def test_two_nodes_with_a_core_each_are_nearly_twice_as_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    for name in ("PYTHONPATH", "ASSAY_SCRATCH"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    machine = Machine(tmp_path, nodes=1)
+    try:
+        alone = parts_per_second(machine, 0.03)
+        machine.nodes.add(1)
+        both = parts_per_second(machine, 0.04)
+    finally:
+        machine.nodes.end()
+    print(f"{alone:.2f} parts a second on one node, {both:.2f} on two: {both / alone:.2f}")
+    assert both >= 1.6 * alone
 
 
 def promotion_words(fleet: Servers, folder: Path) -> list[str]:

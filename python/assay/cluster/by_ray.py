@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -14,7 +16,7 @@ from assay.errors import AssayError, InputError
 _AHEAD: Final = 3
 """Parts that wait or run for each core: enough that none is idle, few enough to be cancelled soon."""
 _LOOK_S: Final = 5.0
-"""How often nodes that have come or gone are counted, where no part is done sooner."""
+"""How often nodes that have come or gone are counted."""
 
 
 class RayRunner:
@@ -33,19 +35,25 @@ class RayRunner:
                     "ray start --head begins one; assay ... --on http://HEAD:8265 submits to it",
                 ) from None
 
+        self._looked = -math.inf
+        self._nodes = 0
+        self._cores = 0.0
+
     @property
     def place(self) -> str:
         """How many nodes, of how many cores together."""
-        nodes = self.nodes()
-        word = "node" if len(nodes) == 1 else "nodes"
-        return f"on {len(nodes)} {word} with {self._cores(nodes):g} cores"
+        self._look()
+        word = "node" if self._nodes == 1 else "nodes"
+        return f"on {self._nodes} {word} with {self._cores:g} cores"
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """The nodes that live."""
-        return [node for node in self._ray.nodes() if node["Alive"]]
-
-    def _cores(self, nodes: Sequence[dict[str, Any]]) -> float:
-        return float(sum(node["Resources"].get("CPU", 0.0) for node in nodes))
+    def _look(self) -> None:
+        """Count the nodes that live; asked for each part, the head would have little else to do."""
+        if time.monotonic() - self._looked < _LOOK_S:
+            return
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        self._nodes = len(alive)
+        self._cores = float(sum(node["Resources"].get("CPU", 0.0) for node in alive))
+        self._looked = time.monotonic()
 
     def results(self, work: Work, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
         """What `perform` returned, as parts are done."""
@@ -56,7 +64,8 @@ class RayRunner:
         running: dict[Any, int] = {}
         try:
             while True:
-                most = max(2, int(_AHEAD * self._cores(self.nodes())))
+                self._look()
+                most = max(2, int(_AHEAD * self._cores))
                 while len(running) < most:
                     number = next(waiting, None)
                     if number is None:

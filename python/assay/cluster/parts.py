@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from assay.answers import Progress, silent
 from assay.cluster.code import code_digest
+from assay.cluster.envelope import enter_files
 from assay.errors import AssayError
 
 RETRIES: Final = 3
@@ -91,6 +92,8 @@ def perform(task: str, shared: str, part: str, code: str = "") -> str:
     try:
         if code and code != code_digest():
             raise _other_code(code)
+        if code:
+            enter_files()
         return json.dumps({"result": _prepared(task, shared)(json.loads(part))})
     except AssayError as error:
         said = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}

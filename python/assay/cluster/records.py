@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from assay import paths
+from assay.cluster.envelope import MARKER
 from assay.errors import InputError
 
 KIND: Final = "jobs"
@@ -56,6 +57,8 @@ def write(
             shutil.copyfile(path, here / _FILES / path.name)
         data["script"] = script.name
     paths.write_atomically(here / _RECORD, json.dumps(data, indent=1).encode() + b"\n")
+    if (here / _FILES).is_dir():
+        (here / _FILES / MARKER).write_text(name, "utf-8")
     record = read(name)
     assert record is not None
     return record

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from assay.cluster.envelope import enter_files
 from assay.cluster.ray_library import ray_module
 from assay.errors import InputError
 
@@ -31,6 +32,7 @@ class Held:
         import subprocess
         import sys
 
+        enter_files()
         self._process = subprocess.Popen(
             [sys.executable, *words],
             stdin=subprocess.PIPE,

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 RESOLVED_LIMIT = 20_000
 """Points at most where each is resolved separately, which takes about a millisecond."""
 
-PART_POINTS = 1 << 19
+PART_POINTS = 1 << 20
 """Points of a part of a grid, about: some seconds of a large cone, many parts of a large grid."""
 
 _CHUNK_CELLS = 1 << 22
