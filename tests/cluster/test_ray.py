@@ -222,13 +222,14 @@ def lost_halfway(
     with servers(folder, 2) as fleet:
         process = machine.start(*promotion_words(fleet, folder), on=on)
         machine.wait_for(lambda: CHANGED in fleet.settings() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
         lose(process)
         out, err = process.communicate(timeout=PATIENCE_S)
         # The replica of the lost node goes back by its own journal.
         machine.wait_for(lambda: fleet.settings() == [START, START])
         assert out, err
         data = json.loads(out)
-        states = sorted(state for _, state in data["replicas"].values())
+        states = sorted(end["state"] for end in data["replicas"].values())
         return process.returncode, (data["verdict"], data["changes"], states, data["metric"])
 
 
