@@ -27,7 +27,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> TranscribingEngine:
         for name in ("one", "two")
     }
     folder = write_ctranslate2(tmp_path_factory.mktemp("whisper"))
-    return TranscribingEngine(str(folder), recordings)
+    made = TranscribingEngine(str(folder), recordings)
+    # Kernel threads are the process's: an engine of another test may have left fewer.
+    made.configure({"threads": 1})
+    made.configure({"threads": 0})
+    return made
 
 
 WORKLOAD = Workload(
