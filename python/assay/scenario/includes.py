@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from assay.catalog.models import CatalogModel
 
 
+ACHIEVED: Final = "training.achieved_share"
 PACKS: Final = "packs"
 """The group of entries that bring other entries."""
 
@@ -221,9 +222,15 @@ def _include_entry(entry: CatalogEntry, path: str, registry: Declarations) -> In
     variants = dict(entry.facts.get("variants", {}))
     notes: tuple[str, ...] = ()
     if "unmodeled" in entry.facts:
+        instead = "--variant training.compute_time=training.at_peak gives a step at the peak rate"
+        if ACHIEVED in entry.values:
+            reached = entry.values[ACHIEVED]
+            instead = (
+                "--variant training.step_time=training.by_achieved_share gives a training step at "
+                f"{reached.text} of the peak rate ({reached.source})"
+            )
         notes = (
-            f"kernels of {entry.title} are not modeled ({entry.facts['unmodeled']}): "
-            "--variant training.compute_time=training.at_peak gives a step at the peak rate",
+            f"kernels of {entry.title} are not modeled ({entry.facts['unmodeled']}): {instead}",
         )
     own = Include(
         path, entry.values, notes, variants, entry.group, title=entry.title, facts=entry.facts

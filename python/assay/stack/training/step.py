@@ -6,7 +6,7 @@ from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, nu
 from assay.stack import interconnect, optimizer, parallelism, software, works
 from assay.stack.architecture import operations, shapes
 from assay.stack.fits import approximate
-from assay.stack.gpu import power as gpu_power
+from assay.stack.gpu import power as gpu_power, rates as gpu_rates
 from assay.stack.kernels import combine, device, passes
 from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, clock, head, layer, traffic
@@ -18,6 +18,7 @@ _STAGES = cited(works.MEGATRON_CLUSTERS, "sec. 2.2")
 _FLOPS = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 5")
 _FSDP = cited(works.FSDP, "sec. 3.3.1")
+_RECIPES = cited("Google, tpu-recipes", "training on Trillium and TPU v5p with MaxText: TFLOP/s by device")
 _LARGEST = cited("David and Nagaraja 2003, Order Statistics, 3rd edition", "sec. 3.1")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _NONE = number("0 s")
@@ -268,4 +269,18 @@ step_time = scope.declare(
     equals=compute_time + exposed_communication_time,
     reference=by_definition("busy plus exposed time"),
     target=True,
+)
+achieved_share = scope.declare(
+    "achieved_share, s_ach [1 as %]: share of the peak rate that whole steps reach, communication included",
+    bounds=("positive", 1),
+    reference=_RECIPES,
+    boundary="primitive",
+)
+scope.approximation(
+    step_time,
+    flops_per_step / (achieved_share * gpus * gpu_rates.peak_flops),
+    name="by_achieved_share",
+    valid=achieved_share > 0,
+    meaning="as published runs on the same accelerator, for want of a model of its kernels",
+    reference=_RECIPES,
 )
