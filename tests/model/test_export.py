@@ -167,12 +167,19 @@ def test_exports_of_a_subgraph_stay_inside_it() -> None:
     names = {node["name"] for node in data["nodes"]}
     own = {"compute_time", "exposed_communication_time", "step_time"}
     waits = {"routing.input.time", "routing.offload.time"}
-    assert names == {f"training.{name}" for name in own} | waits
-    assert {scope["name"] for scope in data["scopes"]} == {"training", "routing"}
+    achieved = {
+        "training.achieved_share",
+        "training.flops_per_step",
+        "training.gpus",
+        "gpu.peak_flops",
+    }
+    assert names == {f"training.{name}" for name in own} | waits | achieved
+    assert {scope["name"] for scope in data["scopes"]} == {"training", "routing", "gpu"}
     assert {edge["target"] for edge in data["edges"]} == {"training.step_time"}
-    assert "gpu" not in to_dot(part)
-    # A step that waits for its input is an alternative.
-    assert {r["name"] for r in data["relations"]} == {"training.step_time", "routing.fed_step"}
+    assert "econ" not in to_dot(part)
+    # A step that waits for its input is an alternative, and one at a published share of the peak.
+    alternatives = {"routing.fed_step", "training.by_achieved_share"}
+    assert {r["name"] for r in data["relations"]} == {"training.step_time", *alternatives}
 
 
 def test_blocks_are_listed_where_all_their_members_are() -> None:

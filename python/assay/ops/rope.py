@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Any, Final, NamedTuple
 
 from assay._native import rope_cos_sin
 from assay.errors import InputError, ShapeError
-from assay.lazy_import import np
 from assay.ops import counting
 from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import I32, call, check, check_given, nbytes, result
-from assay.runtime import transfer
+from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
 
@@ -94,10 +94,13 @@ def rope_table(
         )
     ordered: list[Any] = [values.get(name, default) for name, default in parameters.items()]
     target = device_named(device)
-    # Not by a launch: in a task of the scheduler, its function could not write to the table.
-    cos_sin = np.empty((positions, rotary_dim), np.float32)
+    # Not by a launch: in a task of the scheduler, its function could not write to the table. And without
+    # NumPy, which a first token does not wait for.
+    cos_sin = memoryview(array("f", bytes(4 * positions * rotary_dim)))
     rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
-    return RopeTable(transfer.store("rope_table", target, cos_sin), interleaved)
+    out = allocation.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
+    target.upload("rope_table", cos_sin, out.buffer, 0)
+    return RopeTable(out, interleaved)
 
 
 def rope(

@@ -24,6 +24,7 @@ from assay import paths
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe.trace import CAPTURED_EVENTS, CAPTURED_STEPS, EVENTS, STEPS, Trace
+from assay.report.name_search import holds_name, replaced_names
 
 PROMPTS: Final = frozenset(
     [
@@ -45,7 +46,7 @@ _TEXTS: Final = (".md", ".txt", ".html", ".yaml", ".yml", ".toml", ".csv", ".pat
 _PATH: Final = re.compile(r"(?<![\w./:~-])(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)+/?")
 _PUBLIC_PATHS: Final = ("/proc/", "/sys/", "/dev/", "/usr/", "/v1/", "/bin/")
 _URL_HOST: Final = re.compile(r"(?<=://)[^/\s:@\"']+")
-_EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+")
 _LOCAL: Final = ("localhost", "127.0.0.1", "0.0.0.0", "[")
 _GENERIC: Final = ("root", "user", "ubuntu", "localhost", "admin", "host", "node", "runner")
 _LEAST_NAME: Final = 3
@@ -63,8 +64,6 @@ class Redactor:
                 )
         own = [name for name in (platform.node(), _user()) if name.lower() not in _GENERIC]
         self._names = sorted({*names, *(name for name in own if len(name) >= _LEAST_NAME)})
-        words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
-        self._name = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) if words else None
         self._key = _stored_key() if key is None else key
 
     def word(self, value: str) -> str:
@@ -85,11 +84,7 @@ class Redactor:
         text = _EMAIL.sub(lambda match: self.word(match[0]), text)
         text = _URL_HOST.sub(self._host, text)
         text = _PATH.sub(self._path, text)
-        return (
-            text
-            if self._name is None
-            else self._name.sub(lambda match: self.word(match[0].lower()), text)
-        )
+        return replaced_names(text, self._names, self.word)
 
     def data(self, value: Any, key: str = "") -> Any:
         """The same for every text of JSON data; entries of prompts and names as a whole."""
@@ -167,14 +162,11 @@ class Redactor:
 
     def left_in(self, folder: Path) -> list[str]:
         """Files that still have a name in plain bytes; nothing is passed on while there are any."""
-        if self._name is None:
-            return []
-        pattern = re.compile(self._name.pattern.encode(), re.IGNORECASE)
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         return [
             path.relative_to(folder).as_posix()
             for path in files
-            if pattern.search(path.read_bytes())
+            if holds_name(path.read_bytes(), self._names)
         ]
 
     def _cell(self, value: str, column: str) -> str:

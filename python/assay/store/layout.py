@@ -38,8 +38,17 @@ SWEEPS: Final = "sweeps/"
 OBJECT_BYTES: Final = 8 << 20
 """Files are cut into objects of this size: what an interrupted push sends again is less."""
 
-DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 as the store writes it.
+
+    >>> is_digest("ab" * 32), is_digest("AB" * 32)
+    (True, False)
+    """
+    return _DIGEST.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from assay.improve.journal.chain import canonical
 from assay.store.backend import StoreError
-from assay.store.layout import DIGEST, OBJECT_BYTES, Store, digest_of, manifest_key
+from assay.store.layout import OBJECT_BYTES, Store, digest_of, is_digest, manifest_key
 
 KINDS: Final = ("run", "trace", "telemetry", "result", "calibration")
 TAXONOMY: Final = ("model", "engine", "accelerator", "workload")
@@ -156,7 +156,7 @@ def _file(path: str, size: int, sha256: str, objects: list[str]) -> StoredFile:
     expected = -(-size // OBJECT_BYTES)
     _checked(size, size >= 0 and len(objects) == expected)
     for digest in (sha256, *objects):
-        _checked(digest, DIGEST.fullmatch(digest) is not None)
+        _checked(digest, is_digest(digest))
     return StoredFile(path, size, sha256, tuple(objects))
 
 

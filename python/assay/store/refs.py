@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from assay.errors import InputError, unknown_name
-from assay.store.layout import DIGEST, REFS, Store
+from assay.store.layout import REFS, Store, is_digest
 from assay.store.manifest import KINDS, is_name
 
 
@@ -30,7 +30,7 @@ def refs(store: Store, prefix: str = "") -> Iterator[Ref]:
     for entry in store.backend.entries(f"{REFS}{prefix}"):
         kind, _, rest = entry.key.removeprefix(REFS).partition("/")
         name, _, digest = rest.partition("/")
-        if kind in KINDS and is_name(name) and DIGEST.fullmatch(digest):
+        if kind in KINDS and is_name(name) and is_digest(digest):
             yield Ref(kind, name, digest, entry.modified)
 
 
