@@ -121,6 +121,10 @@ def test_a_training_run_says_what_is_unknown(cli: Cli) -> None:
     assert "x h100_sxm: tensor" in text
     assert re.search(r"cost +\$\d\d,\d\d\d, \$\d\.\d\d a GPU-hour; owned: bought at ", text)
     assert "no run uses" in text
+    (option, *_) = cli(*asked, "--days", "30", "--json").data["options"]
+    figures = option["figures"]
+    assert figures["gpu_hours"] >= figures["gpus"] * figures["seconds"] / 3600 * 0.999
+    assert figures["gpu_hours"] <= figures["gpus"] * figures["seconds"] / 3600 * 1.2
     assert "spares       UNKNOWN: needs how long a failed node is away" in text
 
 

@@ -12,7 +12,8 @@ from assay.errors import InputError
 DEFAULT_PORT: Final = 8322
 INSTRUCTIONS: Final = (
     "Assay computes what GPU workloads should do and cost from a sourced, unit-checked model. Every "
-    "answer begins with the command that prints it, has a 90 % interval, and names what was assumed. "
+    "answer begins with the command that prints it, has an interval where inputs are uncertain, and "
+    "names what was assumed. "
     "Use ask for a question in words; find for names; then resolve, explain, predict, plan or estimate."
     " Quote the interval and the assumptions with a number, and never a number that no tool returned."
 )

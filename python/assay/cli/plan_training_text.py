@@ -32,10 +32,7 @@ def _figures(option: "TrainingOption") -> Iterator[tuple[str, str]]:
         value = option.figures[name]
         return f"UNKNOWN {words}" if value is None else f"{_digits(value * scale)} {words}"
 
-    yield (
-        "time",
-        f"{said('seconds', 1 / 86400, 'days')}, {said('gpu_hours', 1 / 3600, 'GPU-hours')}",
-    )
+    yield ("time", f"{said('seconds', 1 / 86400, 'days')}, {said('gpu_hours', 1, 'GPU-hours')}")
     yield (
         "goodput",
         (
@@ -69,7 +66,7 @@ def _figures(option: "TrainingOption") -> Iterator[tuple[str, str]]:
     usd, hours = option.figures["usd"], option.figures["gpu_hours"]
     cost = "UNKNOWN"
     if usd is not None:
-        cost = dollars(usd) + (f", {dollars(usd * 3600 / hours)} a GPU-hour" if hours else "")
+        cost = dollars(usd) + (f", {dollars(usd / hours)} a GPU-hour" if hours else "")
     yield "cost", f"{cost}; {option.terms}"
     yield "energy", f"{said('joules', 1 / 3.6e9, 'MWh')}, {said('kilograms', 1e-3, 't CO2e')}"
     floor = option.floor_gpus

@@ -123,6 +123,8 @@ def _option(gpu: str, preset: Any, repair_hours: float | None, within: float) ->
     unknown = {
         name: f"{_FIGURES[name]} lacks inputs" for name, value in figures.items() if value is None
     }
+    if (gpu_seconds := figures["gpu_hours"]) is not None:
+        figures["gpu_hours"] = gpu_seconds / 3600
     layout = {name: resolver.value(f"parallelism.{name}") for name in _LAYOUT}
     spares = None
     rate, shared = (
