@@ -18,6 +18,7 @@ from assay.lazy_import import pl
 from assay.observe import schema
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
+from assay.parquet import read_table
 
 EVENTS, STEPS = "events.parquet", "steps.parquet"
 """The tables of a stored trace, beside its header."""
@@ -118,10 +119,10 @@ def _read_captured(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _read_table(path: Path, columns: dict[str, pl.DataType]) -> pl.DataFrame:
     """A table of the store, its columns checked against the schema."""
-    try:
-        table = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: expected a Parquet table, got: {error}") from error
+    table = read_table(path)
     if missing := [name for name in columns if name not in table.columns]:
         raise InputError(f'{path}: expected a column "{missing[0]}", got none of that name')
-    return table.select(pl.col(name).cast(kind) for name, kind in columns.items())
+    try:
+        return table.select(pl.col(name).cast(kind) for name, kind in columns.items())
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path}: expected columns of the schema, got: {error}") from error

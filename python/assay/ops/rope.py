@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from typing import Any, Final, NamedTuple
 
 from assay._native import rope_cos_sin
@@ -14,6 +13,9 @@ from assay.ops.operands import I32, call, check, check_given, nbytes, result
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device, device as device_named
+
+_MOST_COPIED_BYTES: Final = 256 << 20
+"""A larger table in host memory is written in place: a copy beside it might not fit."""
 
 SCALINGS: Final[dict[str, dict[str, float | None]]] = {
     "none": {},
@@ -94,11 +96,18 @@ def rope_table(
         )
     ordered: list[Any] = [values.get(name, default) for name, default in parameters.items()]
     target = device_named(device)
+    out = allocation.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
+    if target.host_memory and out.nbytes > _MOST_COPIED_BYTES:
+
+        def run() -> None:
+            rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, out.buffer)
+
+        target.launch("rope_table", run, [], [out.buffer], bytes=out.nbytes)
+        return RopeTable(out, interleaved)
     # Not by a launch: in a task of the scheduler, its function could not write to the table. And without
     # NumPy, which a first token does not wait for.
-    cos_sin = memoryview(array("f", bytes(4 * positions * rotary_dim)))
+    cos_sin = memoryview(bytearray(out.nbytes)).cast("f")
     rope_cos_sin(rotary_dim, positions, float(base), scaling, ordered, cos_sin)
-    out = allocation.empty(target, (positions, rotary_dim), dtypes.float32, "rope_table")
     target.upload("rope_table", cos_sin, out.buffer, 0)
     return RopeTable(out, interleaved)
 

@@ -24,6 +24,7 @@ from assay import paths
 from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe.trace import CAPTURED_EVENTS, CAPTURED_STEPS, EVENTS, STEPS, Trace
+from assay.parquet import read_table
 from assay.report.name_search import holds_name, replaced_names
 
 PROMPTS: Final = frozenset(
@@ -123,7 +124,7 @@ class Redactor:
             self.table(trace.events).write_parquet(target.with_name(EVENTS))
             self.table(trace.steps).write_parquet(target.with_name(STEPS))
         elif source.suffix == ".parquet":
-            self.table(pl.read_parquet(source)).write_parquet(target)
+            self.table(read_table(source)).write_parquet(target)
         elif source.suffix == ".json":
             data = json.loads(source.read_text(encoding="utf-8"))
             target.write_text(json.dumps(self.data(data), indent=1) + "\n", encoding="utf-8")

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from assay.errors import AssayError, InputError
+from assay.errors import InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals
 from assay.lazy_import import pl
+from assay.parquet import read_table
 
 JOURNAL: Final = "journal.jsonl"
 HEAD: Final = "journal.head"
@@ -82,17 +83,7 @@ class RunFiles:
 
     def table(self, name: str) -> pl.DataFrame:
         """A Parquet file of the folder."""
-        path = self.trusted(name)
-        try:
-            return pl.read_parquet(path)
-        except AssayError:
-            raise
-        except BaseException as error:
-            # Polars has an exception for each thing that can be wrong with a file, and panics.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InputError(f"{path}: expected a Parquet file, got: {reason[:200]}") from None
+        return read_table(self.trusted(name))
 
     def trusted(self, name: str) -> Path:
         """A file that exists and is the one that was written."""

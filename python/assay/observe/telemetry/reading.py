@@ -9,6 +9,7 @@ from assay.errors import InputError
 from assay.lazy_import import pl
 from assay.observe.telemetry.sinks import parquet
 from assay.observe.telemetry.table import columns, of_rows
+from assay.parquet import read_table
 
 
 def read(path: str | Path) -> pl.DataFrame:
@@ -23,7 +24,7 @@ def read(path: str | Path) -> pl.DataFrame:
         return _read_folder(place)
     if place.is_file():
         return (
-            _read_lines(place) if place.suffix != ".parquet" else _checked(_parquet(place), place)
+            _read_lines(place) if place.suffix != ".parquet" else _checked(read_table(place), place)
         )
     raise InputError(
         f"{path}: expected a recording of telemetry, found none", "assay telemetry record makes one"
@@ -34,15 +35,8 @@ def _read_folder(place: Path) -> pl.DataFrame:
     names = parquet.current(file.name for file in place.iterdir())
     if not names and not (place / parquet.HEADER).is_file():
         raise InputError(f"{place}: expected a folder with {parquet.HEADER} and samples")
-    frames = [_checked(_parquet(place / name), place / name) for name in names]
+    frames = [_checked(read_table(place / name), place / name) for name in names]
     return pl.concat(frames) if frames else pl.DataFrame(schema=columns())
-
-
-def _parquet(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: expected a Parquet table, got: {error}") from None
 
 
 def _checked(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
