@@ -29,7 +29,7 @@ def redactor() -> Redactor:
     ("text", "private"),
     [
         ("model in /data/jane/models/a.gguf, q4", "/data/jane/models/a.gguf"),
-        ("at ~/work/x.json", "~/work/x.json"),
+        ("at ~/notes/x.json", "~/notes/x.json"),
         ("http://gpu7.corp.example:8000/v1", "gpu7.corp.example"),
         ("by jane.doe@corp.example", "jane.doe@corp.example"),
         ("the PROJECT ZEPHYR run", "PROJECT ZEPHYR"),
