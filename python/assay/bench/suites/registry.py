@@ -7,6 +7,7 @@ from typing import Final
 
 from assay.bench.harness.case import Suite
 from assay.errors import unknown_name
+from assay.workloads.registry import WORKLOADS
 
 SUITES: Final = (
     "ceilings", "ops", "gemm", "gemv", "attention", "decode", "speculation", "pool", "scheduler",
@@ -17,7 +18,12 @@ SUITES: Final = (
 
 def suite(name: str) -> Suite:
     """The suite of this name."""
+    if name in WORKLOADS:
+        from assay.bench.suites.array_workload import suite_of
+
+        return suite_of(name)
     if name not in SUITES:
-        raise unknown_name("suite", name, SUITES, "assay bench --help lists them")
+        known = (*SUITES, *WORKLOADS)
+        raise unknown_name("suite", name, known, "assay bench --help lists them")
     loaded: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
     return loaded

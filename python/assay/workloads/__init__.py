@@ -1,0 +1,1 @@
+"""Workloads that are not language models, each behind the contract of `contract.py`."""

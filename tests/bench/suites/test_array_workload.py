@@ -1,0 +1,146 @@
+"""Workloads on arrays as suites, and programs that fake their work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import assay.workloads.registry as registry
+from assay.bench.harness.case import Absent, Settings
+from assay.bench.harness.program_check import ProgramCheck
+from assay.bench.suites.registry import suite
+from assay.load.workloads.measurement import Setting
+from assay.runtime.hardware import Device
+from assay.workloads.contract import Arrays, DataSet, Program, Verified
+from running_sums import RunningSums, SummingProgram
+
+SIZE = 50
+
+
+class Zeroed(SummingProgram):
+    """Writes zeros."""
+
+    def run(self) -> Mapping[str, float]:
+        self.sums.fill(0)
+        return {}
+
+
+class Nothing(SummingProgram):
+    """Does not run."""
+
+    def run(self) -> Mapping[str, float]:
+        return {}
+
+
+class Cached(SummingProgram):
+    """Keeps the outputs of the data that it was prepared with."""
+
+    def __init__(self, data: DataSet, how: str = "vector") -> None:
+        super().__init__(data, how)
+        self.kept = np.cumsum(self.values)
+
+    def run(self) -> Mapping[str, float]:
+        np.copyto(self.sums, self.kept)
+        return {}
+
+
+class Unpoisoned(SummingProgram):
+    """Computes while data are loaded, and keeps outputs from being poisoned."""
+
+    def load(self, data: DataSet) -> None:
+        super().load(data)
+        np.cumsum(self.values, out=self.sums)
+
+    def run(self) -> Mapping[str, float]:
+        return {}
+
+    def poison(self) -> None:
+        pass
+
+
+class Inflated(RunningSums):
+    """Says that there are ten times as many units."""
+
+    def generate(self, seed: int, size: int) -> DataSet:
+        return DataSet(super().generate(seed, size).arrays, 10 * size)
+
+
+class CopiedFromRival(SummingProgram):
+    """Copies what the rival wrote last."""
+
+    last: ClassVar[Arrays] = {"sums": np.zeros(SIZE, np.int64)}
+
+    def run(self) -> Mapping[str, float]:
+        np.copyto(self.sums, self.last["sums"])
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("program", "workload", "complaint"),
+    [
+        (Zeroed, RunningSums(), "outputs differ from itertools.accumulate on data not seen before"),
+        (Nothing, RunningSums(), "outputs differ"),
+        (Cached, RunningSums(), "outputs differ"),
+        (CopiedFromRival, RunningSums(), "outputs differ"),
+        (Unpoisoned, RunningSums(), "outputs are right before the run"),
+        (SummingProgram, Inflated(), "the data hold 50 frames, not 500"),
+    ],
+)
+def test_a_program_that_fakes_its_work_is_refused(
+    program: type[SummingProgram], workload: RunningSums, complaint: str
+) -> None:
+    check = ProgramCheck(workload, program(workload.generate(1, SIZE)), SIZE)
+    assert not check.error(0) <= check.tolerance
+    assert check.complaints[0].startswith(complaint)
+
+
+def test_an_honest_program_passes_on_every_check() -> None:
+    workload = RunningSums()
+    check = ProgramCheck(workload, SummingProgram(workload.generate(1, SIZE)), SIZE)
+    assert [check.error(number) for number in range(3)] == [0.0, 0.0, 0.0]
+    assert (check.complaints, check.against) == ([], "itertools.accumulate")
+
+
+def test_data_of_a_seed_have_one_hash_and_other_seeds_another() -> None:
+    workload = RunningSums()
+    hashes = [workload.generate(seed, SIZE).sha256 for seed in (1, 1, 2)]
+    assert hashes[0] == hashes[1] != hashes[2]
+    values = workload.generate(1, SIZE).arrays["values"]
+    assert DataSet({"values": values.astype(np.int32)}, SIZE).sha256 != hashes[0]
+
+
+def test_a_workload_is_a_suite_with_its_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.bench.suites.array_workload.workload_named", lambda _: RunningSums())
+    monkeypatch.setitem(registry.WORKLOADS, "running-sums", "running_sums")
+    chosen = suite("running-sums")
+    (case,) = chosen.cases(Settings(Device("cpu"), quick=True))
+    prepared = case.prepare()
+    assert (case.name, case.unit) == ("running-sums, 1,000 frames", "frames/s")
+    assert prepared.check.error(0) == 0.0
+    assert prepared.own.amount == 1_000
+    numpy, absent = prepared.rivals
+    assert not isinstance(numpy, Absent)
+    assert numpy.name == "NumPy"
+    assert absent == Absent("fastsums", "not installed (pip install fastsums)")
+
+
+class Wrong(RunningSums):
+    """Its own implementation and the rival's disagree with the check."""
+
+    def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
+        return SummingProgram(data)
+
+    def verify(self, outputs: Arrays, data: DataSet) -> Verified:
+        return Verified(1.0, 0.0, "nothing", data.units)
+
+
+def test_a_rival_that_computes_something_else_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.bench.suites.array_workload.workload_named", lambda _: Wrong())
+    monkeypatch.setitem(registry.WORKLOADS, "running-sums", "running_sums")
+    (case,) = suite("running-sums").cases(Settings(Device("cpu"), quick=True))
+    rival = case.prepare().rivals[0]
+    assert isinstance(rival, Absent)
+    assert rival.reason.startswith("computes something else")
