@@ -1,5 +1,7 @@
 """`--on` and `assay jobs`: what is submitted, what comes back, and what is refused."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,10 @@ def test_files_that_are_named_travel(cli: Any, head: FakeHead, tmp_path: Path) -
     assert name.endswith("-config.json")
     assert marker == "assay-job.txt"
     assert envelope_of(head).arguments[-1] == name
+    (job,) = head.jobs.values()
+    known = json.loads(job["runtime_env"]["env_vars"]["ASSAY_JOB_FILES"])
+    assert sorted(known) == [name, marker]
+    assert known[name] == hashlib.sha256(b"{}").hexdigest()
 
 
 def test_a_head_that_has_forgotten_a_job_gets_it_again(cli: Any, head: FakeHead) -> None:
@@ -84,7 +90,7 @@ def test_cancel(cli: Any, head: FakeHead) -> None:
         (
             {"is_reachable": False},
             "error: http://head:8265: expected the head of a Ray cluster, got: Failed to connect to "
-            "Ray at address: http://head:8265.\nhint: a head that was lost and is back",
+            "Ray at address: http://head:8265.\nhint: is Ray running there? ray start --head",
         ),
         (
             {"version": "2.9.1"},

@@ -21,6 +21,7 @@ KINDS: Final = {
     "cubins": "compiled CUDA kernels, compiled again on first use",
     "stores": "indexes of stores, made again from them",
     "parts": "parts of sweeps and searches that are done, run again when asked again",
+    "job-files": "files that came with jobs of a cluster, brought again by the next",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",
     "calibration": "measured ceilings of machines: assay calibrate measures this one again",

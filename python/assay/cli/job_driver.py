@@ -15,7 +15,8 @@ from assay.errors import AssayError, InputError
 def main() -> int:
     """Run the command of the job; its exit code."""
     from assay.cli.output import show_error
-    from assay.cluster.envelope import JOB, Envelope, answer_lines, enter_files
+    from assay.cluster.envelope import JOB, Envelope, answer_lines
+    from assay.cluster.job_files import enter_files
     from assay.improve.journal.run_folder import GIVEN_ID
 
     envelope = Envelope.from_text(os.environ[JOB])
@@ -24,10 +25,10 @@ def main() -> int:
     os.environ[GIVEN_ID] = envelope.id
     try:
         _connect(envelope.code)
+        enter_files()
     except AssayError as error:
         show_error(error)
         return error.exit_code
-    enter_files()
     code, answer = _captured(list(envelope.arguments), envelope.script)
     sys.stderr.flush()
     print("\n".join(answer_lines(answer)), flush=True)

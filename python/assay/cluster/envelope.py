@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,8 +12,6 @@ from typing import Final
 
 JOB: Final = "ASSAY_JOB"
 """The variable that holds an envelope."""
-MARKER: Final = "assay-job.txt"
-"""A file beside those that came with a job, by which their folder is found."""
 _BEGIN: Final = "assay-answer begins: "
 _END: Final = "assay-answer ends"
 
@@ -49,14 +45,6 @@ class Log:
     """What it said beside its answer: progress, notes, errors."""
     answer: bytes | None
     """What the command would have printed on stdout; None where it is not whole."""
-
-
-def enter_files() -> None:
-    """Go to the folder of the files that came with the job, which Ray puts among Python's places."""
-    for place in sys.path:
-        if os.path.isfile(os.path.join(place, MARKER)):
-            os.chdir(place)
-            return
 
 
 def answer_lines(answer: bytes) -> list[str]:

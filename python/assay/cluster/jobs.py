@@ -19,6 +19,7 @@ from assay.answers import Progress
 from assay.cluster import records
 from assay.cluster.code import code_digest
 from assay.cluster.envelope import JOB, Envelope, split_log
+from assay.cluster.job_files import FILES, described
 from assay.cluster.ray_library import ray_module
 from assay.cluster.records import Record
 from assay.errors import AssayError, InputError, unknown_name
@@ -30,6 +31,11 @@ _ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 _POLL_S: Final = (0.1, 2.0)
 """First and longest pause between two looks at a job."""
 _METADATA: Final = "assay"
+_NOT_STARTED: Final = (
+    "is Ray running there? ray start --head --dashboard-host 0.0.0.0 begins a cluster; a job whose "
+    "head was lost and is back goes on by: assay jobs attach ID"
+)
+_LOST: Final = "a head that was lost and is back goes on by: assay jobs attach ID"
 _NOT_IN_ID: Final = re.compile(r"[^a-z0-9]+", re.ASCII)
 
 
@@ -78,7 +84,7 @@ class Cluster:
             self._client = module.JobSubmissionClient(self.address)
             theirs = self._client._do_request("GET", "/api/version").json()
         except (ConnectionError, RuntimeError, OSError, ValueError) as error:
-            raise self._lost(error) from None
+            raise self._lost(error, _NOT_STARTED) from None
         ours = ray_module().__version__
         if ours.split(".")[:2] != str(theirs.get("ray_version", "")).split(".")[:2]:
             raise InputError(
@@ -91,6 +97,7 @@ class Cluster:
         envelope = Envelope(record.id, list(record.arguments), code_digest(), record.script)
         environment: dict[str, Any] = {"env_vars": {JOB: envelope.to_text()}}
         if record.files is not None:
+            environment["env_vars"][FILES] = described(record.files)
             environment["working_dir"] = str(record.files)
         try:
             self._client.submit_job(
@@ -187,10 +194,9 @@ class Cluster:
         known = [job.id for job in self.jobs()]
         return unknown_name("job", name, known, f"assay jobs list --on {self.address}")
 
-    def _lost(self, error: Exception) -> ClusterLostError:
+    def _lost(self, error: Exception, hint: str = _LOST) -> ClusterLostError:
         return ClusterLostError(
-            f"{self.address}: expected the head of a Ray cluster, got: {_first_line(error)}",
-            "a head that was lost and is back goes on by: assay jobs attach ID",
+            f"{self.address}: expected the head of a Ray cluster, got: {_first_line(error)}", hint
         )
 
 

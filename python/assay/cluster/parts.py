@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from assay.answers import Progress, silent
 from assay.cluster.code import code_digest
-from assay.cluster.envelope import enter_files
+from assay.cluster.job_files import enter_files
 from assay.errors import AssayError
 
 RETRIES: Final = 3

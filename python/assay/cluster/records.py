@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from assay import paths
-from assay.cluster.envelope import MARKER
 from assay.errors import InputError
 
 KIND: Final = "jobs"
 _RECORD: Final = "job.json"
 _FILES: Final = "files"
+_MARKER: Final = "assay-job.txt"
+"""A file with the id, so that no two jobs share what Ray removes with the last one that uses it."""
 _SUFFIXES: Final = (".toml", ".json", ".jsonl", ".yaml", ".yml", ".csv")
 MOST_BYTES: Final = 64 << 20
 """Of all files that travel with a job."""
@@ -58,7 +59,7 @@ def write(
         data["script"] = script.name
     paths.write_atomically(here / _RECORD, json.dumps(data, indent=1).encode() + b"\n")
     if (here / _FILES).is_dir():
-        (here / _FILES / MARKER).write_text(name, "utf-8")
+        (here / _FILES / _MARKER).write_text(name, "utf-8")
     record = read(name)
     assert record is not None
     return record

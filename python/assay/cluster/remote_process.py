@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from assay.cluster.envelope import enter_files
+from assay.cluster.job_files import enter_files
 from assay.cluster.ray_library import ray_module
 from assay.errors import InputError
 
