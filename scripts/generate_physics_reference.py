@@ -19,6 +19,7 @@ from assay.model import Registry
 from assay.model.comparing.sensitivity import sensitivities
 from assay.scenario.question import read_question
 from assay.scenario.questions.walking import walk
+from equation_checklist import read_items, summary
 from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "physics.md"
@@ -171,7 +172,8 @@ def write_page() -> str:
         f"Written by `{COMMAND}` from the equations; do not edit. The layers below the pins of a GPU, from the",
         "nucleus up: what each is about, what it moves, and its relations. A stated quantity has alternatives that",
         "compute it, used where `--variant` or an entry of the catalog chooses one",
-        "([which relation defines a variable](../design/choosing-relations.md)).",
+        "([which relation defines a variable](../design/choosing-relations.md)). A checklist from process to cost",
+        f"(`python scripts/equation_checklist.py`) lists {summary(read_items())}.",
         "",
         "## Questions",
         "",
