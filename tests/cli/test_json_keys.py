@@ -62,9 +62,9 @@ PLANNED_ROW = {
 }  # fmt: skip
 PLANNED = {
     "gpu": TEXT, "layout": TEXT, "weight_dtype": TEXT, "engine": TEXT, "max_running": COUNT,
-    "replica_gpus": COUNT, "replicas": COUNT, "gpus": COUNT,
+    "replica_gpus": COUNT, "replicas": COUNT, "spare": COUNT, "gpus": COUNT,
     "schedule": Each({
-        "start": NUMBER, "seconds": NUMBER, "rate": NUMBER, "replicas": COUNT, "watts": NUMBER,
+        "start": NUMBER, "seconds": NUMBER, "rate": NUMBER, "busiest": NUMBER, "replicas": COUNT, "watts": NUMBER,
     }),
     "rate_each": NUMBER, "running": NUMBER, "headroom": NUMBER, "binds": TEXT, "risk": NUMBER,
     "prefix_hits": NUMBER, "usd_per_hour": NUMBER, "usd_per_month": NUMBER,
@@ -621,7 +621,8 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {
             "model": TEXT,
             "traffic": {
-                **{"name": TEXT, "requests": COUNT, "seconds": NUMBER, "peak_rate": NUMBER},
+                **{"name": TEXT, "requests": COUNT, "seconds": NUMBER, "mean_rate": NUMBER},
+                **{"peak_rate": NUMBER, "busiest": type(None)},
                 **{"dispersion": NUMBER, "input": LATENCY, "output": LATENCY},
             },
             "objective": TEXT,
@@ -640,6 +641,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                     **{"limit_watts": NUMBER, "usd_per_hour": NUMBER, "kilograms_per_hour": NUMBER},
                 }
             ),
+            "growth": Each(dict, some=False),
             "notes": Each(TEXT),
         },
     ),

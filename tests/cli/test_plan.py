@@ -107,6 +107,39 @@ def test_what_cannot_be_planned_is_one_line(
     assert all(line.startswith("hint:") for line in rest)
 
 
+def test_spares_are_paid_and_months_grow(cli: Cli) -> None:
+    asked = (*ASKED, "--rate", "40", *LEVEL, "--json")
+    without = cli(*asked).data["best"]
+    data = cli(*asked, "--spare", "1", "--growth", "50%", "--months", "3").data
+    best = data["best"]
+    assert best["replicas"] == without["replicas"] + 1
+    assert best["latencies"] == without["latencies"]
+    each = without["usd_per_hour"] / without["replicas"]
+    assert best["usd_per_hour"] == pytest.approx(without["usd_per_hour"] + each)
+    # Three months of 50 % are 3.375 times the traffic.
+    assert data["growth"][3]["peak_rate"] == pytest.approx(40 * 1.5**3)
+    gpus = [row["gpus"] for row in data["growth"]]
+    assert gpus == sorted(gpus)
+    assert gpus[0] == best["gpus"] < gpus[-1]
+
+
+def test_options_are_rows_of_a_spreadsheet(cli: Cli) -> None:
+    done = cli(*ASKED, "--rate", "40", *LEVEL, "--csv", "options")
+    header, row = done.out.splitlines()
+    cells = dict(zip(header.split(","), row.split(","), strict=True))
+    assert (cells["gpu"], cells["layout"]) == ("h200_sxm", "TP1")
+    assert float(cells["ttft_p99_s"]) < 1.0
+    for words in (("--csv", "growth"), ("--csv", "options", "--json")):
+        assert cli(*ASKED, "--rate", "40", *LEVEL, *words).code == 2
+
+
+def test_a_limit_without_a_unit_is_said_to_be_milliseconds(cli: Cli) -> None:
+    done = cli(*ASKED, "--rate", "5", "--slo", "ttft=1,tpot=50ms")
+    assert "hint: --slo ttft=1 is in milliseconds; ttft=1s is in seconds" in done.err
+    text = cli(*ASKED, "--rate", "5", "--slo", "ttft=1000,tpot=50ms").out
+    assert "--slo ttft=1000 in milliseconds" in text
+
+
 def test_an_empty_trace_is_one_line(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("")
     done = cli(*ASKED, str(tmp_path / "none.jsonl"), *LEVEL)

@@ -97,7 +97,7 @@ def names() -> tuple[str, ...]:
 def read(name: str) -> CatalogModel:
     """A model of the catalog by its exact name."""
     if name not in names():
-        raise unknown_name("model", name, names())
+        raise unknown_name("model", name, names(), "assay catalog list models lists them")
     data = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     shapes = read_shapes(data["config"], name)
     return CatalogModel(
@@ -135,7 +135,7 @@ def find(name: str) -> CatalogModel:
     }
     if len(matches) == 1:
         return read(matches.pop())
-    raise unknown_name("model", name, names())
+    raise unknown_name("model", name, names(), "assay catalog list models lists them")
 
 
 @cache

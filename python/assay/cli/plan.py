@@ -58,6 +58,20 @@ def plan_command(
     bin: Annotated[
         str, option("--bin TIME", "How long replicas stay as many: the periods of a schedule.")
     ] = "1h",
+    columns: Annotated[
+        str | None,
+        option(
+            "--columns NAMES",
+            "Columns of a CSV file or JSON lines by other names: time=created,in=prompt,out=answer.",
+        ),
+    ] = None,
+    growth: Annotated[
+        str | None,
+        option(
+            "--growth SHARE", "Also plan for traffic that grows by so much a month, such as 5%."
+        ),
+    ] = None,
+    months: Annotated[int, option("--months N", "Months of --growth.")] = 12,
     gpu: Annotated[
         str, option("--gpu GPUS", "Accelerators to choose from; h100:16 says how many there are.")
     ] = _GPUS,
@@ -127,6 +141,9 @@ def plan_command(
             metavar="any|prefix",
         ),
     ] = "any",
+    spare: Annotated[
+        int, option("--spare N", "Replicas beyond those that the SLO needs: N+1 is --spare 1.")
+    ] = 0,
     disaggregated: Annotated[
         bool, option("--disaggregated", "Also look at prefill and decode workers, and their ratio.")
     ] = False,
@@ -152,6 +169,10 @@ def plan_command(
     where: Annotated[
         str, option("--where PLACE", "Where a run is trained: a country or a state of the US.")
     ] = "us_virginia",
+    csv: Annotated[
+        str | None,
+        option("--csv", "Print a table for a spreadsheet.", metavar="options|schedule|growth"),
+    ] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Plan how few GPUs a traffic needs, and what they cost.
@@ -172,6 +193,8 @@ def plan_command(
         )
     if routing not in ("any", "prefix"):
         raise InputError(f'--routing: expected any or prefix, got "{routing[:40]}"')
+    if csv is not None and (as_json or by_slo):
+        raise InputError("--csv: expected it without --json and --by-slo, got both")
     if by_slo:
         if trace is not None or rate is None or simulate or mixed or slo is not None:
             raise InputError(
@@ -197,13 +220,17 @@ def plan_command(
             max_watts=None if max_power is None else 1e3 * max_power, max_usd_per_hour=max_cost,
             routes_by_prefix=routing == "prefix", apart=disaggregated, mixed=mixed,
             start_seconds=0.0 if start_time is None else parse_duration("--start-time", start_time),
-            simulate=simulate, places=place, places_by=place_by, progress=progress,
+            simulate=simulate, places=place, places_by=place_by, columns=columns, growth=growth,
+            months=months, spare=spare, progress=progress,
         )  # fmt: skip
+    from assay.cli.plan_csv import fleet_csv, plan_csv
     from assay.planner.capacity.fleet_plan import FleetPlan
 
     if isinstance(answer, FleetPlan):
-        return report_of(answer, lambda canvas: fleet_text(answer, canvas), as_json)
-    return report_of(answer, lambda canvas: plan_text(answer, canvas), as_json)
+        raw = None if csv is None else fleet_csv(answer, csv)
+        return report_of(answer, lambda canvas: fleet_text(answer, canvas), as_json, raw=raw)
+    raw = None if csv is None else plan_csv(answer, csv)
+    return report_of(answer, lambda canvas: plan_text(answer, canvas), as_json, raw=raw)
 
 
 def _training(

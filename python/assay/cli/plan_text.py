@@ -1,14 +1,15 @@
 """Text of `assay plan`: the plan of a traffic, and mixed fleets."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.cli import styles
 from assay.cli.output import Canvas, Line, count, facts, table
+from assay.planner.capacity.option import LEAST_RISK
 
 if TYPE_CHECKING:
     from assay.intervals import Interval
-    from assay.load.capacity import CapacityPlan
+    from assay.load.capacity import CapacityPlan, GrowthMonth
     from assay.planner.capacity.by_limits import RatesByLimits
     from assay.planner.capacity.fleet_plan import FleetPlan, Servers
     from assay.planner.capacity.option import Option
@@ -40,8 +41,9 @@ def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     heading = [
         ("model", plan.model),
         ("traffic", str(traffic["name"])),
-        ("peak", f"{traffic['peak_rate']:,.4g} requests/s, {traffic['input']['mean']:,.0f} in and "
-                 f"{traffic['output']['mean']:,.0f} out on average"),
+        ("peak", _peak(traffic)),
+        ("lengths", f"{traffic['input']['mean']:,.0f} in and {traffic['output']['mean']:,.0f} out on average"),
+        ("arrivals", _arrivals(traffic)),
         ("SLO", plan.objective),
         ("assumed", "; ".join(plan.assumed)),
     ]  # fmt: skip
@@ -61,12 +63,73 @@ def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     if plan.places:
         yield ""
         yield from _places(plan.places, canvas)
+    if plan.growth:
+        yield ""
+        yield from _growth(plan.growth, canvas)
     if plan.simulation is not None:
         yield ""
         yield from _simulation(plan, canvas)
     yield ""
     yield from _others(plan, canvas)
     yield "in brackets: 90 % intervals by the errors of step times and of the queue model"
+
+
+def _peak(traffic: "dict[str, Any]") -> str:
+    """The busiest stretch of a recording, or the rate."""
+    peak, mean, stretch = traffic["peak_rate"], traffic["mean_rate"], traffic["busiest"]
+    rate = f"{peak:,.4g} {'request' if peak == 1 else 'requests'}/s"
+    if stretch is None:
+        return (
+            rate
+            if peak <= 1.001 * mean
+            else f"{rate} in the busiest period, {mean:,.4g} on average"
+        )
+    return (
+        f"{rate} in the busiest stretch ({lasting(stretch['seconds'])} from {clock(stretch['start'])}), "
+        f"{mean:,.4g} on average"
+    )
+
+
+def _arrivals(traffic: "dict[str, Any]") -> str:
+    """How much arrivals bunch; nothing where they were assumed to be Poisson."""
+    if traffic["busiest"] is None and traffic["dispersion"] == 1:
+        return ""
+    return (
+        f"dispersion {traffic['dispersion']:.3g} (variance over mean of counts in 10 s while the rate stays; "
+        "1 is Poisson)"
+    )
+
+
+def clock(seconds: float) -> str:
+    """A time after the start: hours and minutes, and seconds where there are some.
+
+    >>> clock(600.0), clock(93_784.0)
+    ('00:10', '26:03:04')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    text = f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return f"{text}:{rest:02d}" if rest else text
+
+
+def lasting(seconds: float) -> str:
+    """A length of time in the unit that fits it.
+
+    >>> lasting(70.0), lasting(1800.0), lasting(3600.0)
+    ('70 s', '30 min', '1 h')
+    """
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def share_text(risk: float) -> str:
+    """A risk in percent; below what the error of step times can tell, that it is less.
+
+    >>> share_text(0.1), share_text(1e-6)
+    ('10 %', '< 0.0032 %')
+    """
+    return f"< {100 * LEAST_RISK:.2g} %" if risk <= LEAST_RISK else f"{100 * risk:.2g} %"
 
 
 def _name(option: "Option") -> str:
@@ -77,14 +140,11 @@ def _name(option: "Option") -> str:
 
 
 def _figures(option: "Option") -> Iterator[tuple[str, str]]:
-    yield "risk", f"{100 * option.risk:.2g} % that the SLO is missed; {option.binds} binds first"
-    yield (
-        "within SLO",
-        (
-            f"{100 * option.attained.value:.4g} % of requests ({100 * option.attained.lo:.4g} to "
-            f"{100 * option.attained.hi:.4g})"
-        ),
-    )
+    yield "risk", f"{share_text(option.risk)} that the SLO is missed; {option.binds} binds first"
+    yield "within SLO", _within(option.attained)
+    if option.spare:
+        spares = count(option.spare, "replica")
+        yield "spare", f"{spares}, in the cost; latencies are those of the others alone"
     yield "headroom", f"{_digits(100 * option.headroom)} % more requests at the likely step times"
     if option.prefix_hits > 0.0005:
         yield "prefix hits", f"{100 * option.prefix_hits:.3g} % of input tokens"
@@ -99,6 +159,13 @@ def _figures(option: "Option") -> Iterator[tuple[str, str]]:
         )
     if option.rated_watts is not None:
         yield "power", f"{option.rated_watts / 1e3:,.3g} kW at most"
+
+
+def _within(attained: "Interval") -> str:
+    """A share of requests; all is no more than can be told."""
+    if attained.lo > 0.9999:
+        return "over 99.99 % of requests"
+    return f"{100 * attained.value:.4g} % of requests ({100 * attained.lo:.4g} to {100 * attained.hi:.4g})"
 
 
 def _cost(option: "Option") -> str:
@@ -131,11 +198,12 @@ def _digits(value: float) -> str:
 def _schedule(option: "Option", canvas: Canvas) -> Iterator[Line]:
     hours = option.schedule[:_MOST_HOURS]
     rows = [
-        (f"{hour.start / 3600:g} h", f"{hour.rate:,.3g}", f"{hour.replicas:,}",
+        (clock(hour.start), f"{hour.rate:,.3g}", f"{hour.busiest:,.3g}", f"{hour.replicas:,}",
          f"{hour.replicas * option.replica_gpus:,}")
         for hour in hours
     ]  # fmt: skip
-    yield from table(("from", "requests/s", "replicas", "GPUs"), rows, canvas, right=(0, 1, 2, 3))
+    header = ("from", "requests/s", "busiest", "replicas", "GPUs")
+    yield from table(header, rows, canvas, right=(0, 1, 2, 3, 4))
     if option.starts:
         yield f"{count(option.starts, 'replica')} started after the first period (--start-time is paid)"
     if len(option.schedule) > len(hours):
@@ -155,14 +223,32 @@ def _places(places: "Sequence[Placed]", canvas: Canvas) -> Iterator[Line]:
     yield from table(header, rows, canvas, right=(1, 2, 3, 4))
 
 
+def _growth(months: "Sequence[GrowthMonth]", canvas: Canvas) -> Iterator[Line]:
+    rows = [
+        (f"{row.month}", f"{row.peak_rate:,.4g}", f"{row.replicas:,}", f"{row.gpus:,}",
+         "UNKNOWN" if row.usd_per_hour is None else dollars(row.usd_per_hour), row.excess)
+        for row in months
+    ]  # fmt: skip
+    header = ("month", "requests/s", "replicas", "GPUs", "an hour", "beyond the budgets")
+    has_excess = any(row.excess for row in months)
+    columns = len(header) if has_excess else len(header) - 1
+    shown = [row[:columns] for row in rows]
+    yield from table(header[:columns], shown, canvas, right=(0, 1, 2, 3, 4))
+
+
 def _simulation(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     assert plan.simulation is not None
     replayed = plan.simulation
     agreeing = sum(replayed.agrees.values())
+    stretch = (
+        f"(of the {replayed.compared:,} of the busiest stretch) "
+        if replayed.compared < replayed.requests and plan.traffic["busiest"]
+        else ""
+    )
     yield (
         f"replayed {replayed.requests:,} requests in {replayed.steps:,} steps: "
         f"{100 * replayed.attained.value:.4g} % within the SLO, {agreeing} of {len(replayed.agrees)} "
-        "percentiles within each other's intervals"
+        f"percentiles {stretch}within each other's intervals"
     )
     rows = [
         (name, *(_cell(replayed.latencies[figure][level], name) for level in ("p50", "p90", "p99")))
@@ -177,7 +263,8 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
         yield "second best: none, no other accelerator or layout keeps the SLO and the budgets"
     else:
         cost = plan.second.usd_per_hour
-        price = "" if cost is None else f", {dollars(cost)} an hour"
+        mean = " on average" if len(plan.second.schedule) > 1 else ""
+        price = "" if cost is None else f", {dollars(cost)} an hour{mean}"
         yield f"second best: {count(plan.second.gpus, 'GPU')}: {_name(plan.second)}{price}"
     yield ""
     has_engines = len({option.engine for option in plan.options}) > 1
@@ -186,7 +273,7 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
          + (f" {option.engine}" if has_engines else ""), f"{option.gpus:,}",
          "" if option.usd_per_hour is None else dollars(option.usd_per_hour),
          _digits(1e3 * option.latencies["output_token"]["p50"].value),
-         f"{100 * option.risk:.2g} %")
+         share_text(option.risk))
         for option in plan.front
     ]  # fmt: skip
     yield from table(
@@ -210,7 +297,7 @@ def fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
     yield ""
     yield ((f"{count(plan.gpus, 'GPU')} at the peak{cost}", styles.VALUE),)
     rows = [
-        (f"{hour.start / 3600:.3g} h" if not index else "", servers.model, _servers(servers),
+        (clock(hour.start) if not index else "", servers.model, _servers(servers),
          f"{servers.gpus:,}",
          "" if index or hour.usd_per_hour is None else dollars(hour.usd_per_hour))
         for hour in plan.hours[:_MOST_HOURS]

@@ -1,6 +1,6 @@
 """Text of `assay plan --train`: runs by accelerator, with what is not known."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from assay.cli import styles
@@ -40,6 +40,7 @@ def _figures(option: "TrainingOption") -> Iterator[tuple[str, str]]:
             f"{said('straggling', 1, 'x the median step by the slowest GPU')}"
         ),
     )
+    yield "of which", _losses(option.figures)
     yield (
         "failures",
         (
@@ -78,6 +79,21 @@ def _figures(option: "TrainingOption") -> Iterator[tuple[str, str]]:
             else f"{floor:,.4g} GPUs at the data-sheet peak all of the time; no run uses fewer"
         ),
     )
+
+
+def _losses(figures: "Mapping[str, float | None]") -> str:
+    """The shares whose product is the goodput."""
+    available, planned, productive = (
+        figures[name] for name in ("availability", "planned_share", "productive_share")
+    )
+    if available is None or planned is None or productive is None:
+        return "UNKNOWN"
+    parts = {
+        "after failures, restarts and checkpoints": available / (1 - planned),
+        "after planned stops": 1 - planned,
+        "optimizer steps, the rest evaluation": productive,
+    }
+    return " x ".join(f"{_digits(100 * share)} % {what}" for what, share in parts.items())
 
 
 def _digits(value: float) -> str:

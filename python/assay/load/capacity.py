@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Progress, plain_data, silent
 from assay.errors import InfeasibleError, InputError
-from assay.load.traffic import drawn_traffic, read_objective, read_traffic
+from assay.load.traffic import drawn_traffic, read_objective, read_traffic, unitless
 from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.by_limits import (
@@ -21,6 +21,7 @@ from assay.planner.capacity.by_limits import (
 )
 from assay.planner.capacity.fleet_plan import FleetPlan, plan_fleet
 from assay.planner.capacity.objective import Objective
+from assay.planner.capacity.option import Option
 from assay.planner.capacity.places import Placed, placed, read_places
 from assay.planner.capacity.planning import GPUS, Planner, ServingPlan
 from assay.planner.capacity.traffic import HOUR, Traffic
@@ -34,8 +35,23 @@ SLO: Final = "ttft=2s,tpot=200ms,p=99%"
 llama2-70b.Server.ttft_latency and tpot_latency), which 99 % of the queries keep."""
 LENGTHS: Final = {"--input-tokens": "1024", "--output-tokens": "128"}
 """Lengths of requests where none are given."""
+_MOST_MONTHS: Final = 120
 MOST: Final = "max"
 """The rate that is the most within the budgets."""
+
+
+@dataclass(frozen=True)
+class GrowthMonth:
+    """The plan's server for the traffic of a later month."""
+
+    month: int
+    peak_rate: float
+    replicas: int
+    gpus: int
+    usd_per_hour: float | None
+    """Mean over the schedule."""
+    excess: str
+    """The budget that it does not keep; empty where it keeps all."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +61,18 @@ class CapacityPlan(ServingPlan):
     simulation: Simulation | None = None
     places: Sequence[Placed] = ()
     """Where the replicas of the peak stand, where places were named."""
+    growth: Sequence[GrowthMonth] = ()
+    """The same server month by month, where the traffic grows."""
 
     def to_json(self) -> dict[str, Any]:
-        """The plan, the replay and the places."""
+        """The plan, the replay, the places and the months."""
         replayed = None if self.simulation is None else self.simulation.to_data()
-        return {**super().to_json(), "simulation": replayed, "places": plain_data(self.places)}
+        return {
+            **super().to_json(),
+            "simulation": replayed,
+            "places": plain_data(self.places),
+            "growth": plain_data(self.growth),
+        }
 
 
 def plan_capacity(
@@ -73,6 +96,9 @@ def plan_capacity(
     simulate: bool = False,
     places: str | None = None,
     places_by: str = "electricity",
+    columns: str | None = None,
+    growth: str | float | None = None,
+    months: int = 12,
     progress: Progress = silent,
     **choices: Any,
 ) -> CapacityPlan | FleetPlan:
@@ -83,8 +109,10 @@ def plan_capacity(
     may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then, or
     where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there are:
     `h100:16`. `places` such as `finland:200,france` have a grid, a tariff and kilowatts each, and the
-    replicas of the peak stand where electricity costs or emits least (`places_by`). `choices` are those
-    of a `Planner`: `dtypes`, `engines`, `tensor`, `offer`, `risk` ...
+    replicas of the peak stand where electricity costs or emits least (`places_by`). `columns` of a
+    recording by other names are `time=created,in=prompt,out=answer`. `growth` is a share by which the
+    traffic grows a month, for so many months. `choices` are those of a `Planner`: `dtypes`, `engines`,
+    `tensor`, `offer`, `risk`, `spare` ...
 
     >>> plan = plan_capacity(model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms", gpus=["h200"])
     >>> plan.best.gpus >= plan.floors[0].gpus
@@ -97,7 +125,13 @@ def plan_capacity(
             f"--slo {SLO}, the limits of MLPerf Inference's server scenario of Llama 2 70B"
         )
     objective = read_objective(slo)
-    asked = _Asked(trace, rate, users, every, input_tokens, output_tokens, prefix_hits, bin)
+    assumed += [f"--slo {part} in milliseconds" for part in unitless(slo)]
+    asked = _Asked(
+        trace, rate, users, every, input_tokens, output_tokens, prefix_hits, bin, columns
+    )
+    monthly = None if growth is None else parse_share("--growth", growth)
+    if not 1 <= months <= _MOST_MONTHS:
+        raise InputError(f"--months: expected 1 to {_MOST_MONTHS}, got {months}")
     names, available = _available(gpus)
     limits = {"gpus": max_gpus, "watts": max_watts, "usd_per_hour": max_usd_per_hour}
     budget = Budget(
@@ -108,10 +142,13 @@ def plan_capacity(
         budget = replace(budget, watts=min(budget.watts, sum(place.watts for place in halls)))
     shares = read_shares(model)
     is_fleet = mixed or len(shares) > 1
-    if is_fleet and simulate:
-        raise InputError("--simulate: expected one model without --mixed, got a fleet")
-    if is_fleet and places is not None:
-        raise InputError("--place: expected one model without --mixed, got a fleet")
+    alone = {
+        "--simulate": simulate, "--place": places is not None, "--growth": monthly is not None,
+        "--spare": choices.get("spare"),
+    }  # fmt: skip
+    for name, is_asked in alone.items():
+        if is_fleet and is_asked:
+            raise InputError(f"{name}: expected one model without --mixed, got a fleet")
 
     def planner(name: str, traffic: Traffic, **more: Any) -> Planner:
         return Planner(
@@ -137,6 +174,10 @@ def plan_capacity(
         made = planner(model, traffic, budget=budget)
         plan = made.plan()
     except InfeasibleError as error:
+        if bare := unitless(slo):
+            raise InfeasibleError(
+                error.message, f"--slo {bare[0]} is in milliseconds; {bare[0]}s is in seconds"
+            ) from None
         if slo != SLO or not assumed:
             raise
         raise InfeasibleError(f"{error.message} (--slo {SLO} was assumed)", error.hint) from None
@@ -145,11 +186,34 @@ def plan_capacity(
         from assay.planner.capacity.simulation import simulate as run
 
         replayed = run(made.sizing_of(plan.best), plan.best, progress=progress)
+    grown = [] if monthly is None else _months(made, plan.best, monthly, months, budget)
     stand = [] if halls is None else placed(plan.best, halls, places_by)
     own = {name: getattr(plan, name) for name in ServingPlan.__dataclass_fields__}
     return CapacityPlan(
-        **{**own, "assumed": tuple(assumed)}, simulation=replayed, places=tuple(stand)
-    )
+        **{**own, "assumed": tuple(assumed)}, simulation=replayed, places=tuple(stand),
+        growth=tuple(grown),
+    )  # fmt: skip
+
+
+def _months(
+    planner: Planner, best: Option, monthly: float, months: int, budget: Budget
+) -> list[GrowthMonth]:
+    """The best server for the traffic of each month; all replicas are alike, so that more of them serve more."""
+    rows = []
+    for month in range(months + 1):
+        factor = (1 + monthly) ** month
+        option = planner.grown(best, factor) if month else best
+        rows.append(
+            GrowthMonth(
+                month,
+                factor * planner.traffic.peak,
+                option.replicas,
+                option.gpus,
+                option.usd_per_hour,
+                budget.excess(option) or "",
+            )
+        )
+    return rows
 
 
 def plan_by_limits(
@@ -170,7 +234,7 @@ def plan_by_limits(
     >>> plan.cheapest(5, 11)[1] >= plan.cheapest(8, 14)[1]  # Replicas: looser limits need no more.
     True
     """
-    asked = _Asked(None, rate, None, None, input_tokens, output_tokens, prefix_hits, HOUR)
+    asked = _Asked(None, rate, None, None, input_tokens, output_tokens, prefix_hits, HOUR, None)
     names, _ = _available(gpus)
     traffic = asked.traffic()
     # The ratio of prefill and decode workers is the one of middling limits.
@@ -191,6 +255,7 @@ class _Asked:
     output_tokens: str | None
     prefix_hits: float
     bin: str | float
+    columns: str | None
 
     @property
     def assumed(self) -> list[str]:
@@ -222,7 +287,9 @@ class _Asked:
         """The traffic at a rate; at the times of the recording where it is None."""
         if self.trace is not None:
             bin_seconds = parse_duration("--bin", self.bin)
-            return read_traffic(self.trace, rate=per_second, bin_seconds=bin_seconds)
+            return read_traffic(
+                self.trace, rate=per_second, bin_seconds=bin_seconds, columns=self.columns
+            )
         assert per_second is not None
         return drawn_traffic(
             per_second, self.input_tokens or LENGTHS["--input-tokens"],

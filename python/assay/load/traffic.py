@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError
 from assay.lazy_import import np
 from assay.load.workloads.lengths import parse_lengths
 from assay.load.workloads.readers import azure, burstgpt, csv_rows, lengths_csv, lengths_only
 from assay.load.workloads.readers.detect import format_of
+from assay.load.workloads.readers.mapped import mapped_format, read_columns
 from assay.load.workloads.readers.recorded import Format, LeftOut, Recorded, json_objects
 from assay.load.workloads.spec import parse_share, parse_slo
 from assay.load.workloads.texts import approximate_tokens
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 MOST_REQUESTS: Final = 2_000_000
 _CHECKED_ROWS: Final = 1000
 """Rows whose fields are looked at."""
+_SHOWN_FIELDS: Final = 8
 _DRAWN: Final = 20_000
 """Lengths that stand for a distribution."""
 _TIMED: Final = ("timestamp", "input_length", "output_length", "hash_ids")
@@ -40,7 +45,7 @@ FIELDS: Final = {
     "azure": azure.COLUMNS,
     "lengths_csv": lengths_csv.COLUMNS,
 }  # fmt: skip
-"""Fields of formats with lengths; another one is refused, as a plan would ignore what it says."""
+"""Fields of formats with lengths; of others a note says that a plan ignores them."""
 
 
 def read_objective(text: str) -> Objective:
@@ -62,6 +67,16 @@ def read_objective(text: str) -> Objective:
     return Objective(**seconds, share=share)
 
 
+def unitless(text: str) -> list[str]:
+    """The limits of a service level that have no unit.
+
+    >>> unitless("ttft=1,tpot=50ms,p=99%")
+    ['ttft=1']
+    """
+    parts = text.replace(",", " ").split()
+    return [part for part in parts if part[-1].isdecimal() and not part.lower().startswith("p")]
+
+
 def drawn_traffic(
     rate: float, input_tokens: str, output_tokens: str, prefix_hits: float = 0.0, seed: int = 0
 ) -> Traffic:
@@ -79,20 +94,24 @@ def drawn_traffic(
 
 def read_traffic(
     path: str | Path, *, format: str | None = None, rate: float | None = None,
-    bin_seconds: float = HOUR,
+    bin_seconds: float = HOUR, columns: str | None = None,
 ) -> Traffic:  # fmt: skip
     """The traffic of recorded requests; with a rate, their lengths at that rate.
 
-    Times must be in order, and every field one that its format has.
+    Times must be in order. `columns` are the names of those of a CSV file or of JSON lines by any names:
+    `time=created,in=prompt,out=answer`.
     """
     path = Path(path)
-    layout = format_of(path, format)
-    _check_fields(path, layout)
+    layout = (
+        format_of(path, format) if columns is None else mapped_format(path, read_columns(columns))
+    )
     rows, notes = _rows(path, layout)
+    notes += _ignored(path, layout)
     prompts = np.array([_input_tokens(row) for row in rows], float)
     outputs = np.array([row.output_tokens for row in rows], float)
     if rate is not None:
-        return steady(f"{rate:g} requests/s of the lengths of {path.name}", rate, prompts, outputs)
+        name = f"{rate:g} requests/s of the lengths of {path.name}"
+        return replace(steady(name, rate, prompts, outputs), notes=tuple(notes))
     arrivals = _arrivals(path, rows)
     reuse = reuse_of([row.blocks for row in rows], layout.block_tokens(path))
     return recorded(
@@ -103,14 +122,17 @@ def read_traffic(
 def _rows(path: Path, layout: Format) -> tuple[list[Recorded], list[str]]:
     rows: list[Recorded] = []
     left_out: Counter[str] = Counter()
+    assumed: Counter[str] = Counter()
     for row in layout.read(path):
         if isinstance(row, LeftOut):
             left_out[row.reason] += 1
             continue
         rows.append(row)
+        assumed.update(row.assumed)
         if len(rows) > MOST_REQUESTS:
             raise InputError(f"{path}: expected at most {MOST_REQUESTS:,} requests, got more")
     notes = [f"{reason}: {number:,} left out" for reason, number in sorted(left_out.items())]
+    notes += [f"{what}: {number:,} requests" for what, number in sorted(assumed.items())]
     if not rows:
         raise InputError(
             f"{path}: expected requests ({layout.name}: {layout.meaning}), got none",
@@ -142,22 +164,20 @@ def _arrivals(path: Path, rows: list[Recorded]) -> Numbers:
     return times
 
 
-def _check_fields(path: Path, layout: Format) -> None:
-    """Refuse a field that the format does not have."""
+def _ignored(path: Path, layout: Format) -> list[str]:
+    """A note of the fields that the format does not have."""
     if layout.name not in FIELDS:
-        return
+        return []
     known = FIELDS[layout.name]
+    names: Iterable[str]
     if layout.name in ("burstgpt", "azure", "lengths_csv"):
-        row = next(iter(csv_rows.rows_of(path, ())), {})
-        names = [(str(path), str(name)) for name in row]
+        names = [str(name) for name in next(iter(csv_rows.rows_of(path, ())), {})]
     else:
-        names = []
-        for number, (where, fields) in enumerate(json_objects(path)):
-            if number >= _CHECKED_ROWS:
-                break
-            names += [(where, name) for name in fields if name not in known][:1]
-            if names:
-                break
-    for where, name in names:
-        if name not in known:
-            raise unknown_name(f"field in {where}", name[:40], known)
+        rows = islice(json_objects(path), _CHECKED_ROWS)
+        names = dict.fromkeys(name for _, fields in rows for name in fields)
+    others = [name[:40] for name in names if name not in known]
+    if not others:
+        return []
+    shown = ", ".join(others[:_SHOWN_FIELDS])
+    more = f" and {len(others) - _SHOWN_FIELDS:,} more" if len(others) > _SHOWN_FIELDS else ""
+    return [f"{path.name}: not used: {shown}{more}"]

@@ -13,9 +13,10 @@ from assay.errors import AssayError, InfeasibleError, InputError
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.fleet_plan import FleetPlan, plan_fleet
 from assay.planner.capacity.objective import Objective
-from assay.planner.capacity.option import Option, kept_running
+from assay.planner.capacity.option import Option
 from assay.planner.capacity.places import placed, read_places
 from assay.planner.capacity.planning import Planner
+from assay.planner.capacity.schedules import kept_running
 from assay.planner.capacity.traffic import recorded, steady
 from assay.planner.prices import cheapest_offer
 from assay.planner.sources import hardware_spec

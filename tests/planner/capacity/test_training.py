@@ -18,6 +18,12 @@ def test_a_run_is_in_time_with_daly_checkpoints_and_spares() -> None:
     assert figures["tokens_per_second"] * figures["seconds"] * figures["goodput"] == pytest.approx(
         1e12, rel=0.01
     )
+    # Of the time: what failures, restarts and stalls leave, to first order; planned stops; evaluation.
+    lost = figures["restart_seconds"] + figures["checkpoint_seconds"] / 2
+    left = 1 - lost / figures["mtbf_seconds"]
+    left -= figures["stall_seconds"] / figures["checkpoint_seconds"]
+    shares = (1 - figures["planned_share"]) * figures["productive_share"]
+    assert figures["goodput"] == pytest.approx(left * shares, rel=2e-3)
     # Young: sqrt(2 stall MTBF), which Daly's differs little from where stalls are short.
     young = math.sqrt(2 * figures["stall_seconds"] * figures["mtbf_seconds"])
     assert figures["checkpoint_seconds"] == pytest.approx(young, rel=0.02)

@@ -13,8 +13,9 @@ from assay.answers import Answer, data_of
 from assay.errors import InfeasibleError
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet, fleet_of
-from assay.planner.capacity.option import Option, kept_running
+from assay.planner.capacity.option import Option
 from assay.planner.capacity.planning import Floor, Planner
+from assay.planner.capacity.schedules import kept_running
 from assay.planner.capacity.traffic import HOUR
 
 
@@ -86,7 +87,7 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
     fleets: list[tuple[Mapping[str, float], Fleet]] = []
     for index, period in enumerate(planners[0].traffic.periods):
         demands = {
-            plan.model: planner.traffic.periods[index].rate
+            plan.model: planner.traffic.periods[index].busiest
             for plan, planner in zip(plans, planners, strict=True)
         }
         try:

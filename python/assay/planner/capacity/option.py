@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -14,12 +14,17 @@ from assay.intervals import Interval
 from assay.model.language.distributions import Z90
 from assay.planner.capacity.candidates import Candidate
 from assay.planner.capacity.objective import LIMITS, Objective
+from assay.planner.capacity.schedules import kept_running
 from assay.planner.capacity.served import Sample, Served, sample_of
 from assay.planner.capacity.traffic import HOUR, Traffic
 
 QUEUE_LOG_ERRORS: Final = {"p50": 0.19, "p90": 0.16, "p99": 0.22}
 """Standard deviation of the logarithm of percentiles beside the discrete-event model with the same steps: that of
 TTFT, the widest, over 250 random servers (`scripts/compare_queue_models.py --servers 250 --seed 7`)."""
+_MOST_DEVIATIONS: Final = 4.0
+"""Standard deviations of step times up to which the risk is looked for."""
+LEAST_RISK: Final = 0.5 * math.erfc(_MOST_DEVIATIONS / math.sqrt(2))
+"""A risk that is no more than this is not told apart from none."""
 _MOST_REPLICAS: Final = 100_000
 _PASSES: Final = 3
 """Of replicas and the prefix cache that they have together."""
@@ -44,6 +49,9 @@ class Hour:
     start: float
     seconds: float
     rate: float
+    """Requests per second, on average."""
+    busiest: float
+    """Requests per second of the busiest stretch, which the replicas are enough for."""
     replicas: int
     watts: float | None
 
@@ -60,7 +68,9 @@ class Option:
     """Requests that a replica runs at most (max_num_seqs)."""
     replica_gpus: int
     replicas: int
-    """At the peak."""
+    """At the peak, with spares."""
+    spare: int
+    """Replicas beyond those that the objective needs: as many may fail."""
     gpus: int
     schedule: tuple[Hour, ...]
     rate_each: float
@@ -123,10 +133,10 @@ class Sizing:
 
     def __init__(
         self, candidate: Candidate, traffic: Traffic, objective: Objective, *, deviations: float,
-        routes_by_prefix: bool, start_seconds: float = 0.0,
+        routes_by_prefix: bool, start_seconds: float = 0.0, spare: int = 0,
     ) -> None:  # fmt: skip
         self.candidate, self.traffic, self.objective = candidate, traffic, objective
-        self.deviations = deviations
+        self.deviations, self.spare = deviations, spare
         self.routes_by_prefix, self.start_seconds = routes_by_prefix, start_seconds
         self.has_cache = traffic.reuse is not None
         self.first = self.sample(1, 0.0)
@@ -214,7 +224,7 @@ def option_of(sizing: Sizing, site: Site) -> Option:
         raise EvaluationError("the objective is not kept")
     ends = [_at(sizing, sample, rate, end, dispersion) for end in (-Z90, Z90)]
     schedule = _schedule(sizing, site)
-    gpus = replicas * candidate.gpus
+    whole = replicas + sizing.spare
     hours = math.fsum(hour.seconds for hour in schedule) / HOUR
     starts = sum(max(after.replicas - before.replicas, 0) for before, after in pairwise(schedule))
     used = math.fsum(hour.replicas * hour.seconds for hour in schedule) / HOUR
@@ -233,14 +243,14 @@ def option_of(sizing: Sizing, site: Site) -> Option:
     rated = candidate.rated_watts
     return Option(
         candidate.hardware.name, candidate.layout, candidate.batch.weight_dtype,
-        candidate.batch.engine, candidate.most, candidate.gpus, replicas, gpus, schedule,
+        candidate.batch.engine, candidate.most, candidate.gpus, whole, sizing.spare, whole * candidate.gpus, schedule,
         sizing.highest(sample, dispersion), likely.running,
         _headroom(sizing, sample, rate, dispersion), likely.binds,
         {figure: _levels(figure, likely, ends) for figure in _FIGURES},
         _attained(likely, ends), _risk(sizing, sample, rate, dispersion),
         1 - float(sample.fresh.sum() / sample.prompts.sum()), *costs, mean_watts,
         None if joules is None else max(hour.watts or 0.0 for hour in schedule),
-        None if rated is None else rated * replicas * site.pue,
+        None if rated is None else rated * whole * site.pue,
         None if joules is None else joules / tokens,
         None if joules is None else joules / hours * site.kilograms_per_joule, candidate.terms, starts,
         rent,
@@ -260,41 +270,16 @@ def _at(
 def _schedule(sizing: Sizing, site: Site) -> tuple[Hour, ...]:
     hours = []
     periods = sizing.traffic.periods
-    needed = [sizing.replicas(period.rate) for period in periods]
+    needed = [sizing.replicas(period.busiest) for period in periods]
     lengths = [period.seconds for period in periods]
     counts = kept_running([count for count, _ in needed], lengths, sizing.start_seconds)
+    counts = [count + sizing.spare for count in counts]
     for period, count, (_, sample) in zip(periods, counts, needed, strict=True):
         served = sizing.served(sample, period.rate / count, 0.0, 1.0)
         watts = sizing.candidate.drawn(sample, served)
         meter = None if watts is None else watts * count * site.pue
-        hours.append(Hour(period.start, period.seconds, period.rate, count, meter))
+        hours.append(Hour(period.start, period.seconds, period.rate, period.busiest, count, meter))
     return tuple(hours)
-
-
-def kept_running(
-    needed: Sequence[int], seconds: Sequence[float], start_seconds: float
-) -> list[int]:
-    """Replicas by period at the least cost, where one that starts is paid for so long before it serves.
-
-    A replica that is not needed for a while stays where that is shorter than its start: each is its own case, so that
-    this is the cheapest schedule where none runs before.
-
-    >>> kept_running([3, 1, 3, 2], [3600, 600, 3600, 3600], 900)
-    [3, 3, 3, 2]
-    """
-    counts = list(needed)
-    if not start_seconds:
-        return counts
-    for level in range(1, max(needed) + 1):
-        last: int | None = None
-        for index, count in enumerate(needed):
-            if count < level:
-                continue
-            if last is not None and math.fsum(seconds[last + 1 : index]) <= start_seconds:
-                for between in range(last + 1, index):
-                    counts[between] = max(counts[between], level)
-            last = index
-    return counts
 
 
 def _costs(
@@ -370,11 +355,11 @@ def _risk(sizing: Sizing, sample: Sample, rate: float, dispersion: float) -> flo
         served = _at(sizing, sample, rate, deviations, dispersion)
         return served is not None and served.attained >= sizing.objective.share
 
-    low, high = -4.0, 4.0
+    low, high = -_MOST_DEVIATIONS, _MOST_DEVIATIONS
     if not keeps(low):
         return 1.0
     if keeps(high):
-        return float(ndtr(-high))
+        return LEAST_RISK
     while high - low > 0.02:
         middle = (low + high) / 2
         low, high = (middle, high) if keeps(middle) else (low, middle)

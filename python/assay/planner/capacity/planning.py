@@ -30,6 +30,7 @@ from assay.planner.evaluation import engine_notes
 from assay.planner.prices import cheapest_offer, offer_of
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, ModelSpec
+from assay.plurals import count
 
 GPUS: Final = ("h100", "h200", "b200", "a100")
 """Accelerators that are looked at where none is named."""
@@ -37,6 +38,7 @@ RISK: Final = 0.1
 """Probability that the objective is missed, by the model error of step times."""
 _WORTH: Final = 1.02
 """Ratio of rates from which on another limit of running requests is worth it."""
+_MOST_SPARE: Final = 1000
 GOALS: Final = ("cost", "gpus", "power")
 _JOULES_PER_KWH: Final = 3.6e6
 
@@ -102,7 +104,8 @@ class Planner:
         dtypes: Sequence[str] = (), engines: Sequence[str] = ("vllm",), kv_dtype: str = "bf16",
         tensor: Sequence[int] | None = None, offer: str | None = None, site: str = "average",
         grid: str = "world", risk: float = RISK, goal: str = "cost", budget: Budget | None = None,
-        routes_by_prefix: bool = False, apart: bool = False, start_seconds: float = 0.0, progress: Progress = silent,
+        routes_by_prefix: bool = False, apart: bool = False, start_seconds: float = 0.0,
+        spare: int = 0, progress: Progress = silent,
     ) -> None:  # fmt: skip
         """Take the traffic and what servers may be made of; `apart` also disaggregates them."""
         from scipy.special import ndtri
@@ -114,7 +117,9 @@ class Planner:
         self.model, self.traffic, self.objective = model_spec(model), traffic, objective
         self.goal, self.budget, self.progress = goal, budget or Budget(), progress
         self.routes_by_prefix, self.deviations = routes_by_prefix, float(ndtri(1 - risk))
-        self.site, self.start_seconds = _site(site, grid), start_seconds
+        if not 0 <= spare <= _MOST_SPARE:
+            raise InputError(f"--spare: expected 0 to {_MOST_SPARE} replicas, got {spare}")
+        self.site, self.start_seconds, self.spare = _site(site, grid), start_seconds, spare
         longest = _longest(self.model, traffic)
         self.sample = sample_of(traffic.fresh(0.0), traffic.prompts, traffic.outputs)
         self.servers: list[Candidate] = []
@@ -159,7 +164,8 @@ class Planner:
                 refused.append((server.name, error.message))
                 continue
             if excess := self.budget.excess(option):
-                over.append((option, (f"{option.gpus:,} GPUs of {server.name}", excess)))
+                named = f"{count(option.gpus, 'GPU')} of {server.name}"
+                over.append((option, (named, excess)))
                 continue
             options.append(option)
         # The nearest to its budget first: it says by how much to raise it.
@@ -173,7 +179,7 @@ class Planner:
         return ServingPlan(
             self.model.name, _summary(self.traffic), str(self.objective), self.goal, best, second,
             options, _front(options), _floors(self.servers, self.sample, self.traffic.peak),
-            (*refused, *beyond), notes=self.notes(),
+            (*refused, *beyond), notes=self.notes([best] if second is None else [best, second]),
         )  # fmt: skip
 
     def most(self, budget: Budget) -> float:
@@ -192,13 +198,14 @@ class Planner:
                 "watts": server.rated_watts and server.rated_watts * self.site.pue,
                 "usd_per_hour": server.usd_per_hour,
             }
-            count = math.inf
+            most = math.inf
             for name, each in spent.items():
                 if math.isfinite(limit := getattr(budget, name)):
-                    count = min(count, limit / each if each else 0.0)
-            count = min(count, budget.available.get(server.hardware.name, math.inf) / server.gpus)
-            if 1 <= count < math.inf:
-                rates[server.name] = math.floor(count) * self._sizing(server).rate_each
+                    most = min(most, limit / each if each else 0.0)
+            most = min(most, budget.available.get(server.hardware.name, math.inf) / server.gpus)
+            if self.spare + 1 <= most < math.inf:
+                serving = math.floor(most) - self.spare
+                rates[server.name] = serving * self._sizing(server).rate_each
         if not any(rates.values()):
             raise InfeasibleError(
                 f"no server of {self.model.name} keeps {self.objective} within the budgets",
@@ -207,11 +214,17 @@ class Planner:
         # A hair below, so that as many replicas keep it.
         return (1 - 1e-6) * max(rates.values())
 
-    def _sizing(self, server: Candidate) -> Sizing:
+    def _sizing(self, server: Candidate, traffic: Traffic | None = None) -> Sizing:
         return Sizing(
-            server, self.traffic, self.objective, deviations=self.deviations,
+            server, traffic or self.traffic, self.objective, deviations=self.deviations,
             routes_by_prefix=self.routes_by_prefix, start_seconds=self.start_seconds,
+            spare=self.spare,
         )  # fmt: skip
+
+    def grown(self, option: Option, factor: float) -> Option:
+        """The same server for so many times the traffic; raises `EvaluationError` where no number of it serves."""
+        server = self.sizing_of(option).candidate
+        return option_of(self._sizing(server, self.traffic.scaled(factor)), self.site)
 
     def sizing_of(self, option: Option) -> Sizing:
         """The server of an option of the plan."""
@@ -239,14 +252,17 @@ class Planner:
             raise problem
         return min(options, key=lambda option: _figure(option, self.goal))
 
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know beside a plan."""
+    def notes(self, options: Sequence[Option] | None = None) -> tuple[str, ...]:
+        """What a reader must know beside a plan of these options, or of every server."""
         traffic = self.traffic
         notes = [*traffic.notes, self.site.text]
         if traffic.reuse is not None:
             how = "the replica that has their prefix" if self.routes_by_prefix else "any replica"
             notes.append(f"prefix cache (LRU): requests come to {how}; --routing changes it")
+        shown = None if options is None else {option.gpu for option in options}
         for server in {server.hardware.name: server for server in self.servers}.values():
+            if shown is not None and server.hardware.name not in shown:
+                continue
             hardware, offer = server.hardware, offer_of(server.hardware)
             notes.append(
                 f"{hardware.name}: no rent in the catalog, so that its cost is not known"
@@ -342,7 +358,9 @@ def _summary(traffic: Traffic) -> dict[str, Any]:
         "name": traffic.name,
         "requests": round(traffic.requests),
         "seconds": traffic.seconds,
+        "mean_rate": traffic.requests / traffic.seconds,
         "peak_rate": traffic.peak,
+        "busiest": traffic.stretch and data_of(traffic.stretch, "start seconds rate"),
         "dispersion": traffic.dispersion,
         "input": {
             "mean": float(traffic.prompts.mean()),

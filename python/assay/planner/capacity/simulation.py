@@ -13,6 +13,7 @@ from assay.model.language.distributions import Z90
 from assay.planner.capacity.objective import LIMITS, Objective
 from assay.planner.capacity.option import Option, Sizing
 from assay.planner.capacity.replay import Replayed
+from assay.planner.capacity.traffic import Traffic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,7 @@ REQUESTS: Final = 20_000
 """Requests that are drawn where a traffic is a rate."""
 _WARM: Final = 0.1
 """Share of drawn requests that come before the server is as full as it stays."""
+_LEAST_COMPARED: Final = 500
 _LEVELS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _FIGURES: Final = ("first_token", "output_token", "end_to_end")
 
@@ -32,10 +34,13 @@ class Simulation:
     """What requests saw in a replay, at the likely step times and at both ends of their intervals."""
 
     requests: int
+    compared: int
+    """Requests whose percentiles these are: those of the busiest stretch of a recording, as the plan's are."""
     steps: int
     preempted: int
     latencies: Mapping[str, Mapping[str, Interval]]
     attained: Interval
+    """Share of all requests within every limit."""
     agrees: Mapping[str, bool]
     """Whether the closed form and the replay are within each other's intervals, by percentile."""
 
@@ -43,6 +48,7 @@ class Simulation:
         """As data of JSON."""
         return {
             "requests": self.requests,
+            "compared": self.compared,
             "steps": self.steps,
             "preempted": self.preempted,
             "latencies": {
@@ -75,14 +81,14 @@ def simulate(
         }
         for figure in _FIGURES
     }
-    kept = [_attained(run, requests.counted, sizing.objective) for run in runs]
+    kept = [_attained(run, requests.after_start, sizing.objective) for run in runs]
     agrees = {
         f"{figure}.{level}": _overlap(latencies[figure][level], option.latencies[figure][level])
         for figure in _FIGURES
         for level in _LEVELS
     }
     return Simulation(
-        int(requests.counted.sum()), runs[0].steps, runs[0].preempted, latencies,
+        int(requests.after_start.sum()), int(requests.counted.sum()), runs[0].steps, runs[0].preempted, latencies,
         Interval(kept[0], min(kept), max(kept)), agrees,
     )  # fmt: skip
 
@@ -98,6 +104,8 @@ class _Requests:
     replicas: NDArray[np.int64]
     counted: NDArray[np.bool_]
     """Those whose latencies count."""
+    after_start: NDArray[np.bool_]
+    """Those after the server filled up, where it would be full from the start."""
 
 
 def _requests(sizing: Sizing, option: Option, seed: int) -> _Requests:
@@ -105,20 +113,34 @@ def _requests(sizing: Sizing, option: Option, seed: int) -> _Requests:
     if traffic.arrivals is not None:
         arrivals, picked = traffic.arrivals, np.arange(len(traffic.arrivals))
         counts = _counts(option, arrivals)
-        counted = np.ones(len(arrivals), dtype=bool)
+        after_start = np.ones(len(arrivals), dtype=bool)
+        counted = _busiest(traffic, arrivals)
     else:
         # As many replicas as have enough requests each; under random routing all are alike.
-        replicas = min(option.replicas, 8)
-        rate = traffic.peak / option.replicas * replicas
+        serving = option.replicas - option.spare
+        replicas = min(serving, 8)
+        rate = traffic.peak / serving * replicas
         arrivals = np.cumsum(generator.exponential(1 / rate, REQUESTS))
         picked = generator.integers(0, len(traffic.prompts), REQUESTS)
         counts = np.full(REQUESTS, replicas)
-        counted = np.arange(REQUESTS) >= _WARM * REQUESTS
+        counted = after_start = np.arange(REQUESTS) >= _WARM * REQUESTS
     own = (generator.random(len(arrivals)) * counts).astype(np.int64)
     fresh = _fresh(sizing, option, generator)[picked]
     return _Requests(
-        arrivals, fresh, traffic.prompts[picked], traffic.outputs[picked], own, counted
+        arrivals, fresh, traffic.prompts[picked], traffic.outputs[picked], own, counted,
+        after_start,
     )  # fmt: skip
+
+
+def _busiest(traffic: Traffic, arrivals: Numbers) -> NDArray[np.bool_]:
+    """The requests of the busiest stretch; all where it has too few for a 99th percentile."""
+    everything = np.ones(len(arrivals), dtype=bool)
+    if (stretch := traffic.stretch) is None:
+        return everything
+    inside: NDArray[np.bool_] = (arrivals >= stretch.start) & (
+        arrivals < stretch.start + stretch.seconds
+    )
+    return inside if int(inside.sum()) >= _LEAST_COMPARED else everything
 
 
 def _fresh(sizing: Sizing, option: Option, generator: np.random.Generator) -> Numbers:
@@ -126,7 +148,7 @@ def _fresh(sizing: Sizing, option: Option, generator: np.random.Generator) -> Nu
     traffic = sizing.traffic
     context = float((traffic.prompts + traffic.outputs / 2).mean())
     free = max(sizing.candidate.limits.cache_tokens - option.running * context, 0.0)
-    caches = option.replicas * sizing.candidate.caches
+    caches = (option.replicas - option.spare) * sizing.candidate.caches
     fresh = traffic.fresh(caches * free)
     if not sizing.has_cache or sizing.routes_by_prefix:
         return np.rint(fresh)
@@ -135,10 +157,12 @@ def _fresh(sizing: Sizing, option: Option, generator: np.random.Generator) -> Nu
 
 
 def _counts(option: Option, arrivals: Numbers) -> NDArray[np.int64]:
-    """Replicas at the time of each arrival."""
+    """Replicas at the time of each arrival, without the spare ones: as the plan's latencies are."""
     starts = np.array([hour.start for hour in option.schedule])
     index = np.maximum(np.searchsorted(starts, arrivals, side="right") - 1, 0)
-    counts: NDArray[np.int64] = np.array([hour.replicas for hour in option.schedule])[index]
+    counts: NDArray[np.int64] = np.array(
+        [hour.replicas - option.spare for hour in option.schedule]
+    )[index]
     return counts
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
 from assay.lazy_import import np
+from assay.planner.capacity.stretches import Steadiness, Stretch, steadiness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,20 +17,19 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 HOUR: Final = 3600.0
-_COUNT_WINDOW: Final = 10.0
-"""Seconds of the windows in which arrivals are counted for their dispersion."""
-_LEAST_WINDOWS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time of steady arrivals."""
+    """A time in which replicas stay as many."""
 
     start: float
     """Seconds after the start of the traffic."""
     seconds: float
     rate: float
-    """Requests per second."""
+    """Requests per second, on average."""
+    busiest: float
+    """Requests per second of its busiest stretch."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,15 @@ class Traffic:
     outputs: Numbers
     periods: tuple[Period, ...]
     dispersion: float = 1.0
-    """Variance over mean of arrivals in windows of 10 s: 1 for a Poisson process."""
+    """Variance over mean of arrivals in windows of 10 s while the rate stays: 1 for a Poisson process."""
     arrivals: Numbers | None = None
     """Times of the requests; None where the traffic is a rate."""
     reuse: Reuse | None = None
     prefix_hits: float = 0.0
     """Share of prompt tokens in the prefix cache, where the requests do not say which they share."""
     notes: tuple[str, ...] = field(default=())
+    stretch: Stretch | None = None
+    """The busiest one of a recording; None where a traffic is a rate, or periods are shorter than stretches."""
 
     def __post_init__(self) -> None:
         if not len(self.prompts) or len(self.prompts) != len(self.outputs):
@@ -85,8 +87,8 @@ class Traffic:
 
     @property
     def peak(self) -> float:
-        """The highest rate of a period."""
-        return max(period.rate for period in self.periods)
+        """The rate of the busiest stretch."""
+        return max(period.busiest for period in self.periods)
 
     @property
     def seconds(self) -> float:
@@ -102,9 +104,16 @@ class Traffic:
         """A share of the requests, taken at random: fewer at the same times of the day."""
         if not 0 < share <= 1:
             raise InputError(f"share of {self.name}: expected above 0 and up to 1, got {share:g}")
-        periods = tuple(replace(period, rate=share * period.rate) for period in self.periods)
         thinned = 1 + (self.dispersion - 1) * share
-        return replace(self, periods=periods, dispersion=thinned, arrivals=None)
+        return replace(self.scaled(share), dispersion=thinned)
+
+    def scaled(self, factor: float) -> Traffic:
+        """As many times the requests of the same lengths and bursts, at the same times of the day."""
+        periods = tuple(
+            replace(period, rate=factor * period.rate, busiest=factor * period.busiest)
+            for period in self.periods
+        )
+        return replace(self, periods=periods, arrivals=None, stretch=None)
 
     def fresh(self, cache_tokens: float) -> Numbers:
         """Prompt tokens of each request that must be computed, with a prefix cache of this size.
@@ -126,7 +135,7 @@ def steady(
     if not 0 < rate < math.inf:
         raise InputError(f"--rate: expected requests per second above 0, got {rate:g}")
     return Traffic(
-        name, np.asarray(prompts, float), np.asarray(outputs, float), (Period(0.0, HOUR, rate),),
+        name, np.asarray(prompts, float), np.asarray(outputs, float), (Period(0.0, HOUR, rate, rate),),
         dispersion, prefix_hits=prefix_hits,
     )  # fmt: skip
 
@@ -145,39 +154,29 @@ def recorded(
             f"{name}: expected requests over some time, got {len(times):,} at one moment",
             "give --rate, or a longer recording",
         )
+    steady_parts = steadiness(times, span, bin_seconds)
+    periods = _periods(times, span, bin_seconds, steady_parts)
+    peak = max(periods, key=lambda period: period.busiest)
     return Traffic(
-        name, np.asarray(prompts, float), np.asarray(outputs, float),
-        _periods(times, span, bin_seconds), _dispersion(times, span, bin_seconds), times, reuse,
-        notes=tuple(notes),
+        name, np.asarray(prompts, float), np.asarray(outputs, float), periods,
+        steady_parts.dispersion, times, reuse, notes=tuple(notes),
+        stretch=steady_parts.busiest(peak.start, peak.start + peak.seconds),
     )  # fmt: skip
 
 
-def _periods(times: Numbers, span: float, seconds: float) -> tuple[Period, ...]:
+def _periods(
+    times: Numbers, span: float, seconds: float, steady_parts: Steadiness
+) -> tuple[Period, ...]:
     """Rates by bin; a last bin that is too short to say a rate is part of the one before it."""
     count = max(round(span / seconds), 1)
     edges = [min(index * seconds, span) for index in range(count)] + [span]
     totals, _ = np.histogram(times, bins=np.array(edges))
     return tuple(
-        Period(start, end - start, total / (end - start))
+        Period(start, end - start, rate, max(stretch.rate, rate) if stretch else rate)
         for start, end, total in zip(edges[:-1], edges[1:], totals.tolist(), strict=True)
         if total
+        for rate, stretch in [(total / (end - start), steady_parts.busiest(start, end))]
     )
-
-
-def _dispersion(times: Numbers, span: float, seconds: float) -> float:
-    """Index of dispersion of counts within bins; 1 where there are too few windows to say."""
-    count = int(span // _COUNT_WINDOW)
-    if count < _LEAST_WINDOWS:
-        return 1.0
-    counts, _ = np.histogram(times, bins=count, range=(0.0, count * _COUNT_WINDOW))
-    own = (np.arange(count) * _COUNT_WINDOW // seconds).astype(int)
-    variance = mean = 0.0
-    for index in np.unique(own):
-        part = counts[own == index]
-        if len(part) > 1:
-            variance += float(part.var(ddof=1)) * len(part)
-            mean += float(part.mean()) * len(part)
-    return max(variance / mean, 1.0) if mean > 0 else 1.0
 
 
 def reuse_of(blocks: Sequence[Sequence[int]], block_tokens: int) -> Reuse | None:

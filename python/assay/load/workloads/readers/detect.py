@@ -19,6 +19,7 @@ from assay.load.workloads.readers import (
     timed_trace,
     weka,
 )
+from assay.load.workloads.readers.csv_rows import delimiter_of
 from assay.load.workloads.readers.recorded import MAX_LINE, Format, opened
 
 FORMATS: Final[dict[str, Format]] = {
@@ -40,9 +41,7 @@ FORMATS: Final[dict[str, Format]] = {
 _HEAD: Final = 1 << 16
 _ROWS: Final = 64
 """Rows that are looked at to tell blocks of 512 tokens from those of 16."""
-_HINT: Final = "assay reads " + "; ".join(
-    f"{known.name}: {known.meaning}" for known in FORMATS.values()
-)
+_MAPPED: Final = "time=COLUMN,in=COLUMN,out=COLUMN"
 
 
 def format_of(path: Path, name: str | None = None) -> Format:
@@ -57,7 +56,9 @@ def format_of(path: Path, name: str | None = None) -> Format:
         line = file.readline(MAX_LINE).removeprefix(b"\xef\xbb\xbf")
     recognized = _recognized(path, head.lstrip(), line)
     if recognized is None:
-        raise InputError(f"{path}: expected recorded requests, got {_likeness(head)}", _HINT)
+        raise InputError(
+            f"{path}: expected recorded requests, got {_likeness(head)}", _hint(head.lstrip(), line)
+        )
     return FORMATS[recognized]
 
 
@@ -67,11 +68,17 @@ def _recognized(path: Path, head: bytes, line: bytes) -> str | None:
     if head.startswith(b"{"):
         row = _object(line)
         return _by_keys(path, row) if row is not None else _by_words(head)
-    columns = {cell.strip().strip('"') for cell in line.decode("utf-8", "replace").split(",")}
+    columns = set(columns_of(line))
     for name, needed in (("burstgpt", burstgpt.COLUMNS), ("azure", azure.COLUMNS)):
         if columns.issuperset(needed):
             return name
     return "lengths_csv" if lengths_csv.has_columns(columns) else None
+
+
+def columns_of(line: bytes) -> list[str]:
+    """The cells of a header."""
+    text = line.decode("utf-8", "replace").strip()
+    return [cell.strip().strip('"') for cell in text.split(delimiter_of(text))]
 
 
 def _by_keys(path: Path, row: Mapping[str, Any]) -> str | None:
@@ -117,6 +124,17 @@ def _by_blocks(path: Path) -> str:
     # Without hashes, or with prompts below a block only: times with a fraction are seconds.
     fractions = any(isinstance(row.get("timestamp"), float) for row in rows)
     return "timed_trace" if fractions else "mooncake"
+
+
+def _hint(head: bytes, line: bytes) -> str | None:
+    """What to do about columns by other names; else which formats there are."""
+    row = _object(line)
+    names = list(row) if row is not None else columns_of(line)
+    is_table = not head.startswith((b"[", b"{")) and len(names) > 1
+    if names and (row is not None or is_table):
+        shown = ", ".join(name[:40] for name in names[:8])
+        return f"assay plan takes columns by name: --columns {_MAPPED} (there are: {shown})"
+    return f"assay reads {', '.join(FORMATS)}: docs/guides/workloads.md" if head else None
 
 
 def _object(line: bytes) -> Mapping[str, Any] | None:
