@@ -16,8 +16,11 @@ import numpy.typing as npt
 import pytest
 
 COMPILER = shutil.which("g++")
-GUARD = 256
-"""Bytes before and behind every array, which no kernel may write."""
+GUARD = 8192
+"""Bytes before and behind every array, which no kernel may write. Stores beyond them damage this process, so they
+are wider than what the planted bug writes."""
+GUARDED = 0x7FFF
+"""What guards hold: NaN in every format, and other bits than the poison of shared memory, which is 0xFF."""
 
 _KERNELS = re.compile(r"^KERNEL (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(", re.MULTILINE)
 
@@ -96,15 +99,16 @@ class _Guarded:
     def __init__(self, array: npt.NDArray[Any]) -> None:
         assert array.flags.c_contiguous
         self.array = array
-        raw = np.full(array.nbytes + 2 * GUARD + 256, 0xFF, np.uint8)
+        raw = np.full((array.nbytes + 1) // 2 + GUARD + 128, GUARDED, np.uint16).view(np.uint8)
         begin = -raw.ctypes.data % 256 + GUARD
         self.raw, self.begin, self.end = raw, begin, begin + array.nbytes
+        self.guards = raw[:begin].copy(), raw[self.end :].copy()
         raw[begin : self.end] = array.reshape(-1).view(np.uint8)
         self.address = raw.ctypes.data + begin
 
     def finish(self, name: str) -> None:
-        outside = np.delete(self.raw, np.s_[self.begin : self.end])
-        if (outside != 0xFF).any():
+        outside = self.raw[: self.begin], self.raw[self.end :]
+        if not all(map(np.array_equal, outside, self.guards)):
             raise KernelError(f"{name}: wrote outside of an array of {self.array.nbytes} bytes")
         if self.array.flags.writeable:
             self.array.reshape(-1).view(np.uint8)[:] = self.raw[self.begin : self.end]
