@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +51,7 @@ class Engines:
         on_cpu = SYNTHETIC if settings.quick else CPU_MODEL
         self.source = settings.model or (GPU_MODEL if self.on_gpu else on_cpu)
         self.folder = Path(tempfile.mkdtemp(prefix="assay-tracing-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     @functools.cached_property
     def engine(self) -> Engine:

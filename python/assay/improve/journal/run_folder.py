@@ -117,9 +117,10 @@ def create(subject: str = "run", root: Path | None = None) -> RunFolder:
     """Make the folder of a new run; `subject` becomes part of its name.
 
     >>> import tempfile
-    >>> run = create("Chat, 2 threads", Path(tempfile.mkdtemp()))
-    >>> run.id[15:31], run.path.is_dir()
-    ('-chat-2-threads-', True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = create("Chat, 2 threads", Path(folder))
+    ...     print(run.id[15:31], run.path.is_dir())
+    -chat-2-threads- True
     """
     if root is None and (given := os.environ.pop(GIVEN_ID, "")):
         # A job of a cluster: it was submitted under the id of its run.
