@@ -147,6 +147,21 @@ def test_conv_transpose1d_adds_every_sample_to_what_it_reaches(
     assert_close(got.to_numpy(), expected)
 
 
+def test_a_precision_has_its_bits_at_least() -> None:
+    x, weight = normal(1, 96, 700), normal(64, 96, 7)
+    expected = reference_1d(x, weight, 1, (3, 3), 1, 1)
+    got = ops.conv1d(upload(x), upload(weight), padding=3, precision="high").to_numpy()
+    assert_close(got, expected, 2**-16)
+    got = ops.conv1d(upload(x), upload(weight), padding=3, precision="medium").to_numpy()
+    assert_close(got, expected, 2**-7)
+    upward = normal(96, 64, 6)
+    high, highest = (
+        ops.conv_transpose1d(upload(x), upload(upward), stride=3, precision=precision).to_numpy()
+        for precision in ("high", "highest")
+    )
+    assert_close(high, highest, 2**-16)
+
+
 def test_a_convolution_counts_its_products(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     monkeypatch.setattr("assay.ops.convolutions.call", lambda *given: counted.append(given[4]))
@@ -165,6 +180,7 @@ def test_a_convolution_counts_its_products(monkeypatch: pytest.MonkeyPatch) -> N
         ((1, 4, 9), {"stride": 0}, "stride"),
         ((1, 4, 9), {"padding": (1, 2, 3)}, "padding"),
         ((1, 4, 9), {"activation": "swiglu"}, "activation"),
+        ((1, 4, 9), {"precision": "low"}, "highest or high or medium, got 'low'"),
     ],
 )
 def test_bad_input_is_named(shape: tuple[int, ...], options: dict[str, object], part: str) -> None:

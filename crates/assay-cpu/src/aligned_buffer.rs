@@ -75,8 +75,8 @@ impl AlignedBuffer {
     }
 
     /// The same for steps of split operands.
-    pub fn split_steps(&mut self, count: usize) -> &mut [SplitStep] {
-        self.reserve(count.saturating_mul(size_of::<SplitStep>()));
+    pub fn split_steps<const TERMS: usize>(&mut self, count: usize) -> &mut [SplitStep<TERMS>] {
+        self.reserve(count.saturating_mul(size_of::<SplitStep<TERMS>>()));
         // SAFETY: there are enough bytes, aligned to 64, and any bits are valid.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().cast(), count) }
     }

@@ -46,6 +46,10 @@ fn convolution_reference(shape: ConvolutionShape, x: &[f32], weight: &[f32]) -> 
     out
 }
 
+/// Precisions and their errors, of the largest magnitude.
+const PRECISIONS: [(Precision, f64); 3] =
+    [(Precision::Highest, 3e-6), (Precision::High, 1e-5), (Precision::Medium, 1e-2)];
+
 #[test]
 fn convolutions_match_reference() {
     let base = ConvolutionShape {
@@ -108,9 +112,13 @@ fn convolutions_match_reference() {
         let weight = numbers.vector(shape.filters * window);
         let expected = convolution_reference(shape, &x, &weight);
         everywhere(|context| {
-            let mut out = vec![7.0; expected.len()];
-            convolution(context, shape, &x, &weight, Epilogue::default(), &mut out).unwrap();
-            assert_close(&format!("{shape:?} {}", context.level), &out, &expected, 3e-6);
+            for (precision, tolerance) in PRECISIONS {
+                let mut out = vec![7.0; expected.len()];
+                let epilogue = Epilogue::default();
+                convolution(context, shape, &x, &weight, epilogue, precision, &mut out).unwrap();
+                let what = format!("{shape:?} {precision:?} {}", context.level);
+                assert_close(&what, &out, &expected, tolerance);
+            }
         });
     }
 }
@@ -135,8 +143,8 @@ fn convolution_propagates_special_values() {
     x[..4].copy_from_slice(&special);
     let weight = vec![1.0; 32 * 32];
     everywhere(|context| {
-        let mut out = vec![7.0; 32 * 64];
-        convolution(context, shape, &x, &weight, Epilogue::default(), &mut out).unwrap();
+        let (mut out, precision) = (vec![7.0; 32 * 64], Precision::High);
+        convolution(context, shape, &x, &weight, Epilogue::default(), precision, &mut out).unwrap();
         for out in out.chunks(64) {
             for (got, expected) in out.iter().zip(special) {
                 assert!(*got == expected || got.is_nan() && expected.is_nan(), "{}", context.level);
@@ -149,7 +157,7 @@ fn convolution_propagates_special_values() {
 #[test]
 fn transposed_convolutions_match_reference() {
     for (channels, filters, groups, stride) in
-        [(4, 9, 1, 4), (4, 8, 2, 7), (4, 4, 4, 2), (33, 17, 1, 3)]
+        [(4, 9, 1, 4), (4, 8, 2, 7), (4, 4, 4, 2), (33, 17, 1, 3), (80, 70, 2, 2)]
     {
         let shape = TransposedShape {
             batch: 2,
@@ -186,9 +194,13 @@ fn transposed_convolutions_match_reference() {
             }
         }
         everywhere(|context| {
-            let mut out = vec![7.0; expected.len()];
-            transposed_convolution(context, shape, &x, &weight, Some(&bias), &mut out).unwrap();
-            assert_close(&format!("{shape:?} {}", context.level), &out, &expected, 3e-6);
+            for (precision, tolerance) in PRECISIONS {
+                let (mut out, bias) = (vec![7.0; expected.len()], Some(&bias[..]));
+                transposed_convolution(context, shape, &x, &weight, bias, precision, &mut out)
+                    .unwrap();
+                let what = format!("{shape:?} {precision:?} {}", context.level);
+                assert_close(&what, &out, &expected, tolerance);
+            }
         });
     }
 }

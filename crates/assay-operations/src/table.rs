@@ -144,13 +144,14 @@ pub static TABLE: [Signature; 60] = table! {
     }
     // Cross-correlation of x, [batch, channels, height, width], with weight, [filters, channels / groups,
     // kernel_height, kernel_width]; out = activation(sum + bias of the filter) + residual. `pad_height` and
-    // `pad_width` are the zeros before the first row and column; those after follow from the output's extents.
+    // `pad_width` are the zeros before the first row and column; those after follow from the output's extents. The
+    // sum of so many `terms` of 8 bits, 1 to 3, is enough of each number, where that is faster.
     convolution {
         reads x, weight; may_read bias, residual; writes out;
     } {
         integer batch, channels, height, width, filters, kernel_height, kernel_width, stride_height,
         stride_width, pad_height, pad_width, dilation_height, dilation_width, groups, out_height,
-        out_width, activation;
+        out_width, activation, terms;
     }
     // Sample t of x, [batch, channels, width], adds weight[k] x[t] to out[t stride + k dilation - padding]; weight
     // is [channels, filters / groups, kernel], and `padding` is cut off before the first output.
@@ -158,7 +159,7 @@ pub static TABLE: [Signature; 60] = table! {
         reads x, weight; may_read bias; writes out;
     } {
         integer batch, channels, width, filters, kernel, stride, padding, dilation, groups,
-        out_width;
+        out_width, terms;
     }
     // The recurrence of an LSTM over gates, [directions, steps, batch, 4 hidden], the products of the inputs, in
     // the order input, forget, cell, output. With `reverse_weights` a second direction runs from the last step to

@@ -36,6 +36,9 @@ def speak_command(
         int, option("--seed NUMBER", "Seed of the noise that the voice is made of.")
     ] = 0,
     voices: Annotated[bool, option("--voices", "List the voices.")] = False,
+    compute_type: Annotated[
+        str, option("--compute-type TYPE", "default, or bfloat16, faster and less exact.")
+    ] = "default",
     device: Annotated[str, option("--device DEVICE", "Device: cpu or cuda:0.")] = "cpu",
     threads: sampling.Threads = None,
     as_json: options.Json = False,
@@ -66,7 +69,7 @@ def speak_command(
     began = time.perf_counter()
     first: float | None = None
     with working("speaking") as progress:
-        speaker = Speaker(folder, device)
+        speaker = Speaker(folder, device, compute_type)
         loaded = time.perf_counter()
         with _Sink(output, player) as sink:
             for sentence in speaker.stream(

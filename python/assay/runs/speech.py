@@ -24,6 +24,8 @@ WORKLOADS: Final = (TRANSCRIBE, SPEAK)
 SAMPLES: Final = "speech-samples"
 DEFAULT_MODEL: Final = "whisper-tiny.en"
 SENTENCES: Final = 8
+_LONGEST: Final = 10 * RATE
+"""Samples of a request: short ones give many answers to compare in little time."""
 CALIBRATION_S: Final = 8.0
 """Seconds for the ceilings of the machine, where it was not calibrated before."""
 _OBJECTIVE: Final = Objective("request_throughput")
@@ -80,11 +82,11 @@ def _check(asked: SubjectOptions) -> None:
 
 
 def _recordings() -> dict[str, Any]:
-    """Recordings of known text, cut where they are quiet to what is heard at once."""
+    """Recordings of known text, cut where they are quiet."""
     parts: dict[str, Any] = {}
     for path in sorted(speech_folder(SAMPLES).glob("*.wav")):
         samples = read_sound(path, RATE).samples
-        for start, end in pieces(samples):
+        for start, end in pieces(samples, _LONGEST):
             name = f"{path.name}, {start / RATE:.2f} to {end / RATE:.2f} s"
             parts[name] = samples[start:end]
     return parts

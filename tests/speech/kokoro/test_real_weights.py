@@ -7,6 +7,7 @@ import pytest
 
 from assay.runtime import transfer
 from assay.speech.kokoro.harmonics import SAMPLE_RATE
+from assay.speech.kokoro.layers import Builder
 from assay.speech.kokoro.model import open_kokoro
 from assay.speech.kokoro.speaker import Speaker
 
@@ -68,6 +69,17 @@ def test_durations_and_pitch(kokoro_folder: Path) -> None:
     pitch, _ = model.predictor.curves(transfer.store("aligned", model.device, aligned), prosody)
     errors = np.abs(pitch.to_numpy().reshape(-1)[::10] - PITCH_HZ)
     assert errors.max() < 1e-4 * 317
+
+
+@pytest.mark.slow
+def test_sixteen_bits_of_the_generator_are_inaudible(
+    kokoro_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = open_kokoro(kokoro_folder)
+    said = model.speak(PHONEMES, "bf_emma").waveform.astype(float)
+    monkeypatch.setattr(Builder, "with_precision", lambda builder, _: builder)
+    exact = open_kokoro(kokoro_folder).speak(PHONEMES, "bf_emma").waveform.astype(float)
+    assert 10 * np.log10((exact**2).sum() / ((said - exact) ** 2).sum()) > 90
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 use super::activation::elementwise_activation;
 use super::call::{Call, op_error};
-use crate::ops::{self, Context, ConvolutionShape, Epilogue, TransposedShape};
+use crate::ops::{self, Context, ConvolutionShape, Epilogue, Precision, TransposedShape};
 use assay_runtime::backend::Result;
 
 /// The call's groups, which must divide channels and filters.
@@ -12,6 +12,16 @@ fn groups(call: &Call<'_>, channels: usize, filters: usize) -> Result<usize> {
         return Err(call.error("groups", "that divide channels and filters", groups));
     }
     Ok(groups)
+}
+
+/// The precision for which so many bfloat16 terms of each number are enough.
+fn precision(call: &Call<'_>) -> Result<Precision> {
+    match call.size("terms")? {
+        1 => Ok(Precision::Medium),
+        2 => Ok(Precision::High),
+        3 => Ok(Precision::Highest),
+        terms => Err(call.error("terms", "1 to 3", terms)),
+    }
 }
 
 pub(super) fn convolution(context: Context, call: &Call<'_>) -> Result<()> {
@@ -31,6 +41,7 @@ pub(super) fn convolution(context: Context, call: &Call<'_>) -> Result<()> {
         out: [call.size("out_height")?, call.size("out_width")?],
     };
     let activation = elementwise_activation(call)?;
+    let precision = precision(call)?;
     let [kernel_height, kernel_width] = shape.kernel;
     let extents = [shape.batch, filters, shape.out[0], shape.out[1]];
     let x = call.span::<f32>("x", &[shape.batch, channels, shape.height, shape.width])?;
@@ -49,7 +60,8 @@ pub(super) fn convolution(context: Context, call: &Call<'_>) -> Result<()> {
             activation,
             residual: residual.map(|residual| residual.read()),
         };
-        ops::convolution(context, shape, x.read(), weight.read(), epilogue, out.write())
+        let (x, weight) = (x.read(), weight.read());
+        ops::convolution(context, shape, x, weight, epilogue, precision, out.write())
     }
     .map_err(op_error)
 }
@@ -69,6 +81,7 @@ pub(super) fn transposed_convolution(context: Context, call: &Call<'_>) -> Resul
         groups,
         out_width: call.size("out_width")?,
     };
+    let precision = precision(call)?;
     let x = call.span::<f32>("x", &[shape.batch, channels, shape.width])?;
     let weight = call.span::<f32>("weight", &[channels, filters / groups, shape.kernel])?;
     let bias = call.optional::<f32>("bias", &[filters])?;
@@ -79,7 +92,8 @@ pub(super) fn transposed_convolution(context: Context, call: &Call<'_>) -> Resul
     // SAFETY: the kernel runs, and operands do not overlap.
     unsafe {
         let bias = bias.map(|bias| bias.read());
-        ops::transposed_convolution(context, shape, x.read(), weight.read(), bias, out.write())
+        let (x, weight) = (x.read(), weight.read());
+        ops::transposed_convolution(context, shape, x, weight, bias, precision, out.write())
     }
     .map_err(op_error)
 }

@@ -33,7 +33,9 @@ pub use attention::{
 };
 pub use cache_element::{E4m3, Int8};
 pub use channels::{ChannelActivation, ChannelShape, GroupNorm, activate_channels, group_norm};
-pub use convolution::{ConvolutionShape, TransposedShape, convolution, transposed_convolution};
+pub use convolution::{
+    ConvolutionShape, Precision, TransposedShape, convolution, transposed_convolution,
+};
 pub use dispatch::{CacheElement, Element};
 pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};

@@ -44,18 +44,20 @@ def speak(
     voice: str = DEFAULT_VOICE,
     speed: float = 1.0,
     seed: int | None = 0,
+    compute_type: str = "default",
     device: str = "cpu",
 ) -> Speech:
     """Say a text with Kokoro, which `assay pull kokoro` has downloaded.
 
     A voice may be a mixture, such as "af_heart:2+am_adam". The seed is that of the noise in the
-    source that the model filters; the same seed gives the same samples.
+    source that the model filters; the same seed gives the same samples. A `compute_type` of "bfloat16" is faster and
+    less exact.
     """
     from assay.speech.kokoro.harmonics import SAMPLE_RATE
     from assay.speech.kokoro.speaker import Speaker, check_request
 
     check_request(text, voice, speed)
-    speaker = Speaker(speech_folder("kokoro"), device)
+    speaker = Speaker(speech_folder("kokoro"), device, compute_type)
     said = tuple(speaker.stream(text, voice, speed=speed, seed=seed))
     silent = np.zeros(0, np.float32)
     waveform = np.concatenate([sentence.waveform for sentence in said] or [silent])

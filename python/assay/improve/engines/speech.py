@@ -38,6 +38,7 @@ from assay.planner.specs import HardwareSpec
 from assay.runtime import device as device_named
 from assay.runtime.fingerprint import machine
 from assay.speech.kokoro.harmonics import SAMPLE_RATE
+from assay.speech.kokoro.model import COMPUTE_TYPES as KOKORO_TYPES
 from assay.speech.kokoro.speaker import Speaker
 from assay.speech.kokoro.voice_names import DEFAULT_VOICE
 from assay.speech.log_mel import RATE
@@ -277,8 +278,17 @@ class SpeakingEngine(SpeechEngine):
         options = TranscribeOptions(search=SearchOptions(beam_size=1), temperatures=(0.0,))
         self._listener = SpeechModel(LISTENER).transcriber(options)
 
+    def knobs(self) -> Mapping[str, EngineKnob]:
+        """The compute type besides."""
+        meaning = "single precision, or sound in bfloat16"
+        compute_type = EngineKnob(
+            "compute_type", meaning, KOKORO_TYPES[0], True, choices=KOKORO_TYPES
+        )
+        return {**super().knobs(), "compute_type": compute_type}
+
     def _load(self) -> None:
-        self._speaker = Speaker(speech_folder("kokoro"))
+        compute_type = str(self._asked["compute_type"])
+        self._speaker = Speaker(speech_folder("kokoro"), compute_type=compute_type)
 
     def _answer(self, request: str) -> Pieces:
         for sentence in self._speaker.stream(request, DEFAULT_VOICE):

@@ -88,15 +88,19 @@ class Decoder(NamedTuple):
         return x
 
 
-def build_decoder(builder: Builder) -> Decoder:
-    """The decoder of the parameters; its norms are added to the builder's styles."""
+def build_decoder(builder: Builder, blocks: str, generator: str) -> Decoder:
+    """The decoder of the parameters, in a precision for its blocks and one for the generator.
+
+    Its norms are added to the builder's styles.
+    """
+    builder = builder.with_precision(blocks)
     return Decoder(
         builder.convolution("decoder.F0_conv", stride=2),
         builder.convolution("decoder.N_conv", stride=2),
         builder.convolution("decoder.asr_res.0"),
         builder.styled_block("decoder.encode"),
         tuple(builder.styled_block(f"decoder.decode.{index}") for index in range(4)),
-        build_generator(builder, "decoder.generator", (10, 6)),
+        build_generator(builder.with_precision(generator), "decoder.generator", (10, 6)),
     )
 
 

@@ -15,8 +15,9 @@ HOP: Final = 5
 SAMPLES_PER_PITCH: Final = 300
 """Samples for each value of the pitch: the generator's upsampling, 10 * 6, times the hop."""
 _HARMONICS: Final = 9
-_AMPLITUDE: Final = 0.1
-_VOICED_NOISE: Final = 0.003
+_ZERO: Final = np.float32(0)
+_AMPLITUDE: Final = np.float32(0.1)
+_VOICED_NOISE: Final = np.float32(0.003)
 _VOICED_ABOVE_HZ: Final = 10.0
 _BINS: Final = FFT // 2 + 1
 _WINDOW: Final = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FFT) / FFT)
@@ -34,15 +35,17 @@ class Source(NamedTuple):
         The noise is that of the PyTorch definition, from a generator with this seed; without a
         seed there is none, as in the exported graph.
         """
-        phases = np.cumsum(pitch.astype(np.float64)[:, None] * _orders() / SAMPLE_RATE % 1, axis=0)
-        phases *= 2 * np.pi * SAMPLES_PER_PITCH
+        cycles = np.cumsum(pitch.astype(np.float64)[:, None] * _orders() / SAMPLE_RATE % 1, axis=0)
+        cycles = _interpolated(cycles * SAMPLES_PER_PITCH)
+        # Whole cycles away, single precision is enough.
+        phases = (cycles - np.rint(cycles)).astype(np.float32)
         voiced = np.repeat(pitch > _VOICED_ABOVE_HZ, SAMPLES_PER_PITCH)[:, None]
-        sines = _AMPLITUDE * np.sin(_interpolated(phases)) * voiced
+        sines = np.sin(phases * np.float32(2 * np.pi)) * np.where(voiced, _AMPLITUDE, _ZERO)
         if seed is not None:
             noise = np.random.default_rng(seed).standard_normal(sines.shape, np.float32)
             sines += noise * np.where(voiced, _VOICED_NOISE, _AMPLITUDE / 3)
-        mixed = np.tanh(sines @ self.weight.astype(np.float64).T + self.bias)
-        return mixed[:, 0].astype(np.float32)
+        mixed: Floats = np.tanh(sines @ self.weight[0] + self.bias)
+        return mixed
 
 
 def spectrum(waveform: Floats) -> Floats:
@@ -76,10 +79,10 @@ def _orders() -> npt.NDArray[np.float64]:
 
 def _interpolated(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Each frame as many samples, linearly between the middles of frames, constant at the ends."""
-    places = (np.arange(len(frames) * SAMPLES_PER_PITCH) + 0.5) / SAMPLES_PER_PITCH - 0.5
-    places = np.clip(places, 0, len(frames) - 1)
-    below = np.minimum(places.astype(np.int64), max(len(frames) - 2, 0))
-    share = (places - below)[:, None]
-    above = np.minimum(below + 1, len(frames) - 1)
-    mixed: npt.NDArray[np.float64] = frames[below] * (1 - share) + frames[above] * share
-    return mixed
+    around = np.concatenate([frames[:1], frames, frames[-1:]])
+    share = (np.arange(SAMPLES_PER_PITCH)[:, None] + 0.5) / SAMPLES_PER_PITCH
+    # From the middle of each frame to that of the next one.
+    between = around[:-1, None] + np.diff(around, axis=0)[:, None] * share
+    half = SAMPLES_PER_PITCH // 2
+    samples: npt.NDArray[np.float64] = between.reshape(-1, frames.shape[1])[half:-half]
+    return samples

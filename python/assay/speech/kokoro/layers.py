@@ -74,6 +74,7 @@ class Convolution(NamedTuple):
     stride: int = 1
     padding: int = 0
     dilation: int = 1
+    precision: str = "highest"
 
     def forward(self, x: Array, label: str, *, residual: Array | None = None) -> Array:
         """The convolution of `x`, plus `residual`."""
@@ -85,6 +86,7 @@ class Convolution(NamedTuple):
             padding=self.padding,
             dilation=self.dilation,
             residual=residual,
+            precision=self.precision,
             label=label,
         )
 
@@ -98,6 +100,7 @@ class Upsampling(NamedTuple):
     padding: int
     output_padding: int = 0
     groups: int = 1
+    precision: str = "highest"
 
     def forward(self, x: Array, label: str) -> Array:
         """The transposed convolution of `x`."""
@@ -109,6 +112,7 @@ class Upsampling(NamedTuple):
             padding=self.padding,
             output_padding=self.output_padding,
             groups=self.groups,
+            precision=self.precision,
             label=label,
         )
 
@@ -202,11 +206,19 @@ class Builder:
 
     parameters: Parameters
     device: Device
+    precision: str = "highest"
+    """Of convolutions."""
     styles: Styles = field(init=False)
 
     def __post_init__(self) -> None:
         """Start without adaptive norms."""
         object.__setattr__(self, "styles", Styles(self.device))
+
+    def with_precision(self, precision: str) -> Builder:
+        """One for convolutions of this precision, whose norms are added to the same styles."""
+        other = Builder(self.parameters, self.device, precision)
+        object.__setattr__(other, "styles", self.styles)
+        return other
 
     def array(self, name: str) -> Array:
         """A parameter on the device."""
@@ -225,14 +237,16 @@ class Builder:
         weight = self.array(f"{name}.weight")
         if padding is None:
             padding = dilation * (weight.shape[2] - 1) // 2
-        return Convolution(weight, self._bias(name), stride, padding, dilation)
+        return Convolution(weight, self._bias(name), stride, padding, dilation, self.precision)
 
     def upsampling(
         self, name: str, *, stride: int, padding: int, output_padding: int = 0, groups: int = 1
     ) -> Upsampling:
         """A transposed convolution."""
         weight = self.array(f"{name}.weight")
-        return Upsampling(weight, self._bias(name), stride, padding, output_padding, groups)
+        return Upsampling(
+            weight, self._bias(name), stride, padding, output_padding, groups, self.precision
+        )
 
     def linear(self, name: str) -> LinearLayer:
         """A linear layer."""

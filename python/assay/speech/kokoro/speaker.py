@@ -11,7 +11,7 @@ from typing import Final
 from assay.errors import InputError
 from assay.runtime import Device
 from assay.speech.kokoro.harmonics import SAMPLE_RATE, Floats
-from assay.speech.kokoro.model import MOST_PHONEMES, open_kokoro
+from assay.speech.kokoro.model import COMPUTE_TYPES, MOST_PHONEMES, open_kokoro
 from assay.speech.kokoro.voice_names import LANGUAGES
 from assay.speech.kokoro.voices import mixture
 from assay.speech.phonemes.english import English, Phonemes
@@ -43,9 +43,11 @@ class Sentence:
 class Speaker:
     """Kokoro, and the phonemes of the languages that it can read."""
 
-    def __init__(self, folder: Path, device: Device | str = "cpu") -> None:
+    def __init__(
+        self, folder: Path, device: Device | str = "cpu", compute_type: str = COMPUTE_TYPES[0]
+    ) -> None:
         """Open the folder that `assay pull kokoro` makes."""
-        self.model = open_kokoro(folder, device)
+        self.model = open_kokoro(folder, device, compute_type)
         self._english = {letter: English(folder, british=letter == _BRITISH) for letter in _ENGLISH}
 
     def stream(

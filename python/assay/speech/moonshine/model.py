@@ -99,13 +99,13 @@ class Moonshine:
         return content.decode(errors="replace").replace(_SPACE, " ")
 
 
-def pieces(samples: Floats) -> Iterator[tuple[int, int]]:
-    """Parts of a recording, cut where it is quiet."""
+def pieces(samples: Floats, longest: int = _LONGEST) -> Iterator[tuple[int, int]]:
+    """Parts of a recording of at most so many samples, cut where it is quiet."""
     start = 0
-    while len(samples) - start > _LONGEST:
-        searched = samples[start + _LONGEST - _SEARCHED : start + _LONGEST].reshape(-1, _QUIET)
+    while len(samples) - start > longest:
+        searched = samples[start + longest - _SEARCHED : start + longest].reshape(-1, _QUIET)
         quietest = int(np.square(searched).mean(1).argmin())
-        end = start + _LONGEST - _SEARCHED + quietest * _QUIET + _QUIET // 2
+        end = start + longest - _SEARCHED + quietest * _QUIET + _QUIET // 2
         yield start, end
         start = end
     if start < len(samples):

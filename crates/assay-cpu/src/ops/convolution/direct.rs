@@ -52,6 +52,8 @@ pub(super) struct Direct<'a> {
     pub columns: usize,
     pub input_row: InputRow<'a>,
     pub output_row: &'a (dyn Fn(usize, usize) -> OutputRow + Sync),
+    /// The first output, of those of a row.
+    pub first_output: usize,
 }
 
 impl Direct<'_> {
@@ -116,17 +118,22 @@ impl Direct<'_> {
         Outputs {
             columns: self.columns,
             first_filter: group * self.filters.count,
-            target: (self.output_row)(image, group),
+            target: self.target(image, group),
             epilogue,
             out,
         }
+    }
+
+    fn target(&self, image: usize, group: usize) -> OutputRow {
+        let row = (self.output_row)(image, group);
+        OutputRow { first: row.first + self.first_output, ..row }
     }
 
     /// Writes the bias where no tap reaches an output.
     fn fill(&self, bias: Option<&[f32]>, out: &mut [f32]) {
         for image in 0..self.images {
             for group in 0..self.filters.groups {
-                let OutputRow { first, filter_stride, step } = (self.output_row)(image, group);
+                let OutputRow { first, filter_stride, step } = self.target(image, group);
                 for filter in 0..self.filters.count {
                     let bias = bias.map_or(0.0, |bias| bias[group * self.filters.count + filter]);
                     let row = out[first + filter * filter_stride..].iter_mut();

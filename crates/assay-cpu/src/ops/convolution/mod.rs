@@ -14,7 +14,7 @@ mod tiled;
 mod transposed;
 mod windows;
 
-pub use shape::{ConvolutionShape, TransposedShape};
+pub use shape::{ConvolutionShape, Precision, TransposedShape};
 pub use transposed::transposed_convolution;
 
 use super::gemm::Epilogue;
@@ -35,13 +35,15 @@ const MIN_TILED_FILTERS: usize = 4;
 /// filters, out height, out width]; the bias is per filter, the residual of the shape of `out`.
 ///
 /// ```
-/// use assay_cpu::ops::{Context, ConvolutionShape, Epilogue, convolution};
+/// use assay_cpu::ops::{Context, ConvolutionShape, Epilogue, Precision, convolution};
 /// let shape = ConvolutionShape {
 ///     batch: 1, channels: 1, height: 1, width: 4, filters: 1, kernel: [1, 2], stride: [1, 1],
 ///     padding: [0, 0], dilation: [1, 1], groups: 1, out: [1, 3],
 /// };
 /// let mut out = [0.0; 3];
-/// convolution(Context::best(), shape, &[1.0, 2.0, 4.0, 8.0], &[-1.0, 1.0], Epilogue::default(), &mut out)?;
+/// let (x, weight) = ([1.0, 2.0, 4.0, 8.0], [-1.0, 1.0]);
+/// let precision = Precision::default();
+/// convolution(Context::best(), shape, &x, &weight, Epilogue::default(), precision, &mut out)?;
 /// assert_eq!(out, [1.0, 2.0, 4.0]);
 /// # Ok::<(), assay_cpu::error::OpError>(())
 /// ```
@@ -51,6 +53,7 @@ pub fn convolution(
     x: &[f32],
     weight: &[f32],
     epilogue: Epilogue,
+    precision: Precision,
     out: &mut [f32],
 ) -> Result<()> {
     shape.check(x, weight, out)?;
@@ -92,7 +95,8 @@ pub fn convolution(
             filter_stride: shape.out[0] * shape.out[1],
             step: 1,
         },
+        first_output: 0,
     };
-    convolve_rows(&direct, context, epilogue, out);
+    convolve_rows(&[direct], context, precision, epilogue, out);
     Ok(())
 }

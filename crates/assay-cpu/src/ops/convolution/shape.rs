@@ -5,6 +5,18 @@ use crate::error::{Result, check_length, check_value};
 /// The largest reach of a window, and padding, that positions are computed for.
 const MOST_REACH: usize = 1 << 40;
 
+/// How many bits of the fractions of numbers count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precision {
+    /// All of them.
+    #[default]
+    Highest,
+    /// At least 16, where products of those are faster.
+    High,
+    /// At least 8, as above.
+    Medium,
+}
+
 /// The shape of a convolution; pairs are height and width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConvolutionShape {

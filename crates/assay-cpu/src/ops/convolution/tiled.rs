@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::ops::gemm::Epilogue;
 use crate::ops::split::AllFinite;
 use crate::simd::{
-    Amx, AmxSession, Kernel, LANES, SPLIT_SIDE, SPLIT_TERMS, SplitColumns, SplitStep, StepOffsets,
-    TILE_K, TileC, Vector,
+    Amx, AmxSession, Kernel, LANES, SPLIT_SIDE, SplitColumns, SplitStep, StepOffsets, TILE_K,
+    TileC, Vector,
 };
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
@@ -33,8 +33,8 @@ const PAIR_BYTES: usize = 4;
 thread_local! {
     /// The packed filters of a call.
     static FILTERS: RefCell<AlignedBuffer> = RefCell::default();
-    /// The strip of a task, and two of its rows.
-    static STRIP: RefCell<[AlignedBuffer; 2]> = RefCell::default();
+    /// The strip of a task, two of its rows, and a panel of filters.
+    static STRIP: RefCell<[AlignedBuffer; 3]> = RefCell::default();
 }
 
 /// Whether tiles are faster.
@@ -45,75 +45,141 @@ pub(super) fn applies(direct: &Direct) -> bool {
     fits && !direct.taps.is_empty()
 }
 
-/// Writes a convolution of at least one tap; returns false where a number is not finite, and the outputs are
-/// not to be used.
-pub(super) fn convolve(
-    direct: &Direct,
+/// Writes convolutions of at least one tap, which have the filters and the input in common; returns false where a number
+/// is not finite, and the outputs are not to be used.
+pub(super) fn convolve<const TERMS: usize>(
+    phases: &[Direct],
     context: Context,
     amx: Amx,
     epilogue: Epilogue,
     out: &mut [f32],
 ) -> bool {
-    let finite = AllFinite::default();
-    let filters = &direct.filters;
-    let panels = filters.count.div_ceil(SPLIT_SIDE);
-    let steps = direct.depth.div_ceil(TILE_K) * direct.taps.len();
-    let columns = strip_columns(direct);
-    let strip = Strip::new(direct, columns);
-    let blocks = direct.columns.div_ceil(columns);
-    let rows = direct.images * filters.groups * blocks;
-    // Where there are few strips, threads share their filters.
-    let parts = (2 * context.threads.count()).div_ceil(rows.max(1)).clamp(1, panels);
-    let out = DisjointSlice::new(out);
-    FILTERS.with_borrow_mut(|buffer| {
-        let packed = buffer.split_steps(filters.groups * panels * steps);
+    let Some(first) = phases.first() else {
+        return true;
+    };
+    let tiled = Tiled::<TERMS> {
+        phases,
+        context,
+        amx,
+        panels: first.filters.count.div_ceil(SPLIT_SIDE),
+        steps: phases.iter().map(steps).sum(),
+        epilogue,
+        finite: AllFinite::default(),
+        out: DisjointSlice::new(out),
+    };
+    FILTERS.with_borrow_mut(|buffer| tiled.run(buffer));
+    tiled.finite.get()
+}
+
+/// Steps of a panel of filters.
+fn steps(direct: &Direct) -> usize {
+    direct.depth.div_ceil(TILE_K) * direct.taps.len()
+}
+
+/// A call.
+struct Tiled<'a, const TERMS: usize> {
+    phases: &'a [Direct<'a>],
+    context: Context<'a>,
+    amx: Amx,
+    panels: usize,
+    /// Of a panel, those of all phases.
+    steps: usize,
+    epilogue: Epilogue<'a>,
+    finite: AllFinite,
+    out: DisjointSlice<'a, f32>,
+}
+
+impl<const TERMS: usize> Tiled<'_, TERMS> {
+    fn run(&self, buffer: &mut AlignedBuffer) {
+        if let [direct] = self.phases
+            && direct.images * direct.filters.groups == 1
+            && direct.columns <= strip_columns::<TERMS>(direct)
+        {
+            // Every panel is for one task, which packs it into its core's L2.
+            self.convolve(direct, None);
+            return;
+        }
+        let groups = self.phases[0].filters.groups;
+        let packed = buffer.split_steps(groups * self.panels * self.steps);
         {
             let packed = DisjointSlice::new(packed);
-            context.threads.parallel_for(filters.groups * panels, 1, &|range| {
+            self.context.threads.parallel_for(groups * self.panels, 1, &|range| {
                 for index in range {
-                    let (group, panel) = (index / panels, index % panels);
+                    let steps = index * self.steps..(index + 1) * self.steps;
                     // SAFETY: panels do not overlap.
-                    let out = unsafe { packed.slice_mut(index * steps..(index + 1) * steps) };
-                    let first = panel * SPLIT_SIDE;
-                    finite.note(amx.run(PackFilters { direct, amx, group, first, out }));
+                    let out = unsafe { packed.slice_mut(steps) };
+                    self.pack(index / self.panels, index % self.panels, out);
                 }
             });
         }
+        let mut place = 0;
+        for direct in self.phases {
+            self.convolve(direct, Some((packed, place)));
+            place += steps(direct);
+        }
+    }
+
+    fn pack(&self, group: usize, panel: usize, out: &mut [SplitStep<TERMS>]) {
+        let (phases, amx, first) = (self.phases, self.amx, panel * SPLIT_SIDE);
+        self.finite.note(amx.run(PackFilters { phases, amx, group, first, out }));
+    }
+
+    /// Writes a phase, whose steps begin at a place of each packed panel; or packs panels as it goes.
+    fn convolve(&self, direct: &Direct, packed: Option<(&[SplitStep<TERMS>], usize)>) {
+        let (context, amx, panels) = (self.context, self.amx, self.panels);
+        let groups = direct.filters.groups;
+        let columns = strip_columns::<TERMS>(direct);
+        let strip = Strip::new(direct, columns);
+        let blocks = direct.columns.div_ceil(columns);
+        let rows = direct.images * groups * blocks;
+        // Where there are few strips, threads share their filters.
+        let parts = (2 * context.threads.count()).div_ceil(rows.max(1)).clamp(1, panels);
         context.threads.run(rows * parts, &|task| {
             let (part, task) = (task % parts, task / parts);
             let (block, task) = (task % blocks, task / blocks);
-            let (group, image) = (task % filters.groups, task / filters.groups);
-            let packed = &packed[group * panels * steps..(group + 1) * panels * steps];
-            STRIP.with_borrow_mut(|[halves, lines]| {
-                let halves = halves.halves(SPLIT_TERMS * strip.halves);
+            let (group, image) = (task % groups, task / groups);
+            let part = panels * part / parts..panels * (part + 1) / parts;
+            STRIP.with_borrow_mut(|[halves, lines, own]| {
+                let halves = halves.halves(TERMS * strip.halves);
                 let lines = lines.floats(2 * strip.line_bytes / PAIR_BYTES);
-                let (first, place) = (block * columns, (image, group));
-                let strip = &strip;
-                finite.note(amx.run(PackStrip { direct, amx, strip, place, first, lines, halves }));
-                amx.run(Block {
-                    amx,
-                    steps,
-                    packed,
-                    panels: panels * part / parts..panels * (part + 1) / parts,
-                    strip,
-                    halves,
-                    first,
-                    columns: columns.min(direct.columns - first),
-                    filters: filters.count,
-                    outputs: direct.outputs(image, group, epilogue, &out),
-                });
+                let (first, place, strip) = (block * columns, (image, group), &strip);
+                let pack = PackStrip::<TERMS> { direct, amx, strip, place, first, lines, halves };
+                self.finite.note(amx.run(pack));
+                let convolve = |packed: &[SplitStep<TERMS>], first_panel, panels| {
+                    amx.run(Block {
+                        amx,
+                        packed,
+                        first_panel,
+                        panel_steps: self.steps,
+                        panels,
+                        strip,
+                        halves,
+                        first,
+                        columns: columns.min(direct.columns - first),
+                        filters: direct.filters.count,
+                        outputs: direct.outputs(image, group, self.epilogue, &self.out),
+                    });
+                };
+                if let Some((packed, place)) = packed {
+                    convolve(&packed[group * panels * self.steps + place..], 0, part);
+                    return;
+                }
+                let own = own.split_steps(self.steps);
+                for panel in part {
+                    self.pack(group, panel, own);
+                    convolve(own, panel, panel..panel + 1);
+                }
             });
         });
-    });
-    finite.get()
+    }
 }
 
 /// How many output columns a strip is for, a multiple of those of a block.
-fn strip_columns(direct: &Direct) -> usize {
+fn strip_columns<const TERMS: usize>(direct: &Direct) -> usize {
     let least = StripLayout::new(&direct.taps, direct.step, SPLIT_SIDE);
     let more = StripLayout::new(&direct.taps, direct.step, 2 * SPLIT_SIDE);
     let block = more.row() - least.row();
-    let line = STRIP_BYTES / (SPLIT_TERMS * PAIR_BYTES * pairs(direct));
+    let line = STRIP_BYTES / (TERMS * PAIR_BYTES * pairs(direct));
     let blocks = line.saturating_sub(least.row()) / block + 1;
     let most = blocks.min(MOST_COLUMNS / SPLIT_SIDE) * SPLIT_SIDE;
     // Strips of equal length.
@@ -150,43 +216,49 @@ impl Strip {
     }
 }
 
-/// The filters of a panel: chunk by chunk of the depth, tap by tap.
-struct PackFilters<'a> {
-    direct: &'a Direct<'a>,
+/// The filters of a panel: for each phase, chunk by chunk of the depth, tap by tap.
+struct PackFilters<'a, const TERMS: usize> {
+    phases: &'a [Direct<'a>],
     amx: Amx,
     group: usize,
     first: usize,
-    out: &'a mut [SplitStep],
+    out: &'a mut [SplitStep<TERMS>],
 }
 
-impl Kernel for PackFilters<'_> {
+impl<const TERMS: usize> Kernel for PackFilters<'_, TERMS> {
     type Output = bool;
 
     #[inline(always)]
     fn run<V: Vector>(self, _: V) -> bool {
         let mut finite = true;
-        let PackFilters { direct: Direct { filters, taps, depth, .. }, amx, group, first, out } =
-            self;
+        let PackFilters { phases, amx, group, first, out } = self;
+        let Direct { filters, depth, .. } = &phases[0];
         for row in 0..SPLIT_SIDE {
             let start = group * filters.group_stride + (first + row) * filters.filter_stride;
-            for (chunk, out) in out.chunks_exact_mut(taps.len()).enumerate() {
+            // Phases read the same cache lines: a chunk's are in L1.
+            for chunk in 0..depth.div_ceil(TILE_K) {
                 let channels = chunk * TILE_K..(*depth).min((chunk + 1) * TILE_K);
-                for (tap, out) in taps.iter().zip(out) {
-                    let mut values = [0.0; TILE_K];
-                    if first + row < filters.count {
-                        let from = start + channels.start * filters.depth_stride + tap.column;
-                        let weights = &filters.weight[from..];
-                        if channels.len() == TILE_K {
-                            values = amx.gather(weights, filters.depth_stride);
-                        } else {
-                            let weights = weights.iter().step_by(filters.depth_stride);
-                            for (value, weight) in values[..channels.len()].iter_mut().zip(weights)
-                            {
-                                *value = *weight;
+                let mut phase_start = 0;
+                for phase in phases {
+                    let place = phase_start + chunk * phase.taps.len();
+                    phase_start += steps(phase);
+                    for (tap, out) in phase.taps.iter().zip(&mut out[place..]) {
+                        let mut values = [0.0; TILE_K];
+                        if first + row < filters.count {
+                            let from = start + channels.start * filters.depth_stride + tap.column;
+                            let weights = &filters.weight[from..];
+                            if channels.len() == TILE_K {
+                                values = amx.gather(weights, filters.depth_stride);
+                            } else {
+                                let weights = weights.iter().step_by(filters.depth_stride);
+                                let values = &mut values[..channels.len()];
+                                for (value, weight) in values.iter_mut().zip(weights) {
+                                    *value = *weight;
+                                }
                             }
                         }
+                        finite &= amx.split(&values, out.row(row));
                     }
-                    finite &= amx.split(&values, out.row(row));
                 }
             }
         }
@@ -195,7 +267,7 @@ impl Kernel for PackFilters<'_> {
 }
 
 /// The strip from output column `first` on.
-struct PackStrip<'a> {
+struct PackStrip<'a, const TERMS: usize> {
     direct: &'a Direct<'a>,
     amx: Amx,
     strip: &'a Strip,
@@ -206,7 +278,7 @@ struct PackStrip<'a> {
     halves: &'a mut [u16],
 }
 
-impl Kernel for PackStrip<'_> {
+impl<const TERMS: usize> Kernel for PackStrip<'_, TERMS> {
     type Output = bool;
 
     #[inline(always)]
@@ -215,14 +287,14 @@ impl Kernel for PackStrip<'_> {
         let PackStrip { direct, amx, strip, place: (image, group), first, lines, halves } = self;
         let line = strip.line_bytes / size_of::<u16>();
         let runs = strip.layout.runs(first, direct.width);
-        let (first_terms, others) = halves.split_at_mut(strip.halves);
-        let (second_terms, third_terms) = others.split_at_mut(strip.halves);
-        let targets = first_terms
-            .chunks_exact_mut(line)
-            .zip(second_terms.chunks_exact_mut(line))
-            .zip(third_terms.chunks_exact_mut(line));
+        let mut rest = halves;
+        let mut terms: [_; TERMS] = std::array::from_fn(|_| {
+            let (term, others) = std::mem::take(&mut rest).split_at_mut(strip.halves);
+            rest = others;
+            term.chunks_exact_mut(line)
+        });
         lines.fill(0.0);
-        for (pair, ((first, second), third)) in targets.enumerate() {
+        for pair in 0..pairs(direct) {
             for (half, out) in lines.chunks_exact_mut(line / 2).enumerate() {
                 let index = 2 * pair + half;
                 let row = match index < direct.depth {
@@ -237,10 +309,13 @@ impl Kernel for PackStrip<'_> {
             }
             let (even, odd) = lines.split_at(line / 2);
             let numbers = even.as_chunks::<LANES>().0.iter().zip(odd.as_chunks::<LANES>().0);
-            let (first, second) = (first.as_chunks_mut().0, second.as_chunks_mut().0);
-            let targets = first.iter_mut().zip(second).zip(third.as_chunks_mut().0);
-            for ((even, odd), ((first, second), third)) in numbers.zip(targets) {
-                finite &= amx.split_pairs(even, odd, [first, second, third]);
+            let mut targets = terms.each_mut().map(|term| match term.next() {
+                Some(term) => term.as_chunks_mut().0,
+                None => &mut [],
+            });
+            for (place, (even, odd)) in numbers.enumerate() {
+                let targets = targets.each_mut().map(|target| &mut target[place]);
+                finite &= amx.split_pairs(even, odd, targets);
             }
         }
         finite
@@ -248,10 +323,13 @@ impl Kernel for PackStrip<'_> {
 }
 
 /// Some panels of filters over a strip.
-struct Block<'a> {
+struct Block<'a, const TERMS: usize> {
     amx: Amx,
-    steps: usize,
-    packed: &'a [SplitStep],
+    packed: &'a [SplitStep<TERMS>],
+    /// The panel that is packed first.
+    first_panel: usize,
+    /// Steps from a packed panel to the next.
+    panel_steps: usize,
     panels: Range<usize>,
     strip: &'a Strip,
     halves: &'a [u16],
@@ -262,13 +340,13 @@ struct Block<'a> {
     outputs: Outputs<'a>,
 }
 
-impl Kernel for Block<'_> {
+impl<const TERMS: usize> Kernel for Block<'_, TERMS> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
         let session = self.amx.session();
-        let bytes = self.panels.len() * self.steps * size_of::<SplitStep>();
+        let bytes = self.panels.len() * self.panel_steps * size_of::<SplitStep<TERMS>>();
         let columns = || (0..self.columns).step_by(SPLIT_SIDE);
         if bytes <= RESIDENT_BYTES {
             // What a block of columns reads stays in L1.
@@ -287,12 +365,13 @@ impl Kernel for Block<'_> {
     }
 }
 
-impl Block<'_> {
+impl<const TERMS: usize> Block<'_, TERMS> {
     /// 32 filters at 32 columns.
     #[inline(always)]
     fn tile<V: Vector>(&self, v: V, session: &AmxSession, panel: usize, column: usize) {
         let mut sums = [const { TileC([[0.0; LANES]; LANES]) }; 4];
-        let rows = &self.packed[panel * self.steps..(panel + 1) * self.steps];
+        let first = (panel - self.first_panel) * self.panel_steps;
+        let rows = &self.packed[first..first + self.strip.offsets.count()];
         let columns = SplitColumns {
             halves: &self.halves[2 * column..],
             offsets: &self.strip.offsets,

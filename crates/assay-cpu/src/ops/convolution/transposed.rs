@@ -5,7 +5,7 @@ use super::MIN_TILED_FILTERS;
 use super::direct::{Direct, Filters};
 use super::outputs::OutputRow;
 use super::rows::convolve_rows;
-use super::shape::TransposedShape;
+use super::shape::{Precision, TransposedShape};
 use super::strips::Tap;
 use crate::context::Context;
 use crate::error::{Result, check_length};
@@ -21,6 +21,7 @@ pub fn transposed_convolution(
     x: &[f32],
     weight: &[f32],
     bias: Option<&[f32]>,
+    precision: Precision,
     out: &mut [f32],
 ) -> Result<()> {
     shape.check(x, weight, out)?;
@@ -34,34 +35,20 @@ pub fn transposed_convolution(
         few_filters(context, shape, x, weight, bias, out);
         return Ok(());
     }
-    for phase in 0..shape.stride.min(shape.out_width) {
-        convolve_phase(context, shape, phase, x, weight, bias, out);
-    }
-    Ok(())
-}
-
-/// The outputs at `phase`, `phase + stride`, and so on.
-fn convolve_phase(
-    context: Context,
-    shape: TransposedShape,
-    phase: usize,
-    x: &[f32],
-    weight: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) {
     let (filters, channels) = (shape.filters / shape.groups, shape.channels / shape.groups);
-    let stride = shape.stride as isize;
-    let taps = (0..shape.kernel).filter_map(|column| {
-        let distance = (phase + shape.padding) as isize - (column * shape.dilation) as isize;
-        (distance.rem_euclid(stride) == 0)
-            .then_some(Tap { column, position: distance.div_euclid(stride) })
-    });
-    let direct = Direct {
+    let input_row = |sample, group, channel| {
+        Some((sample * shape.channels + group * channels + channel) * shape.width)
+    };
+    let output_row = |sample, group| OutputRow {
+        first: (sample * shape.filters + group * filters) * shape.out_width,
+        filter_stride: shape.out_width,
+        step: shape.stride,
+    };
+    let phases = (0..shape.stride.min(shape.out_width)).map(|phase| Direct {
         x,
         width: shape.width,
         step: 1,
-        taps: taps.collect(),
+        taps: taps(shape, phase),
         depth: channels,
         filters: Filters {
             weight,
@@ -73,16 +60,24 @@ fn convolve_phase(
         },
         images: shape.batch,
         columns: (shape.out_width - phase).div_ceil(shape.stride),
-        input_row: &|sample, group, channel| {
-            Some((sample * shape.channels + group * channels + channel) * shape.width)
-        },
-        output_row: &|sample, group| OutputRow {
-            first: (sample * shape.filters + group * filters) * shape.out_width + phase,
-            filter_stride: shape.out_width,
-            step: shape.stride,
-        },
-    };
-    convolve_rows(&direct, context, Epilogue { bias, ..Epilogue::default() }, out);
+        input_row: &input_row,
+        output_row: &output_row,
+        first_output: phase,
+    });
+    let phases: Vec<Direct> = phases.collect();
+    convolve_rows(&phases, context, precision, Epilogue { bias, ..Epilogue::default() }, out);
+    Ok(())
+}
+
+/// The taps that reach the outputs at `phase`, `phase + stride`, and so on.
+fn taps(shape: TransposedShape, phase: usize) -> Vec<Tap> {
+    let stride = shape.stride as isize;
+    let taps = (0..shape.kernel).filter_map(|column| {
+        let distance = (phase + shape.padding) as isize - (column * shape.dilation) as isize;
+        (distance.rem_euclid(stride) == 0)
+            .then_some(Tap { column, position: distance.div_euclid(stride) })
+    });
+    taps.collect()
 }
 
 /// Groups of few filters: every input sample is added to the outputs that it reaches.

@@ -1,11 +1,11 @@
 //! Products of single-precision numbers on bfloat16 tiles.
 //!
 //! A number is rounded to bfloat16, what is left is rounded again, and once more: three terms have all bits
-//! of its fraction. Of the nine products of terms, the six that count are summed. Numbers that are not finite,
-//! or round to infinity, have no such terms: who splits is told.
+//! of its fraction. Of the nine products of terms, the six that count are summed. Two terms have 16 bits of it,
+//! and all four products are summed; one has 8. Numbers that are not finite, or round to infinity, have no such terms: who splits is told.
 
 use super::instructions::{Amx, AmxSession, PAIR_ORDER};
-use super::tile::{SPLIT_TERMS, SplitColumns, SplitStep, TILE_K, TileC};
+use super::tile::{SPLIT_TERMS, SplitColumns, SplitStep, StepOffsets, TILE_K, TileC};
 use crate::simd::vector::LANES;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -16,10 +16,10 @@ use std::arch::x86_64::*;
 ///
 /// The CPU has AVX512-BF16.
 #[inline(always)]
-unsafe fn split_pairs(
+unsafe fn split_pairs<const TERMS: usize>(
     mut even: __m512,
     mut odd: __m512,
-    out: [&mut [u16; TILE_K]; SPLIT_TERMS],
+    out: [&mut [u16; TILE_K]; TERMS],
 ) -> bool {
     // SAFETY: the caller guarantees the instructions; the arrays are as long as what is written.
     unsafe {
@@ -47,7 +47,11 @@ unsafe fn split_pairs(
 impl Amx {
     /// Terms of 32 numbers, in order; returns whether all numbers are finite.
     #[inline(always)]
-    pub fn split(self, values: &[f32; TILE_K], out: [&mut [u16; TILE_K]; SPLIT_TERMS]) -> bool {
+    pub fn split<const TERMS: usize>(
+        self,
+        values: &[f32; TILE_K],
+        out: [&mut [u16; TILE_K]; TERMS],
+    ) -> bool {
         // SAFETY: a token exists only where the CPU has these instructions; the array is as long as
         // what is read.
         unsafe {
@@ -82,11 +86,11 @@ impl Amx {
 
     /// Terms of sixteen pairs of numbers; returns whether all numbers are finite.
     #[inline(always)]
-    pub fn split_pairs(
+    pub fn split_pairs<const TERMS: usize>(
         self,
         even: &[f32; LANES],
         odd: &[f32; LANES],
-        out: [&mut [u16; TILE_K]; SPLIT_TERMS],
+        out: [&mut [u16; TILE_K]; TERMS],
     ) -> bool {
         // SAFETY: as above.
         unsafe { split_pairs(_mm512_loadu_ps(even.as_ptr()), _mm512_loadu_ps(odd.as_ptr()), out) }
@@ -107,100 +111,230 @@ const fn places(first: u32, step: u32) -> [u32; LANES] {
     places
 }
 
+/// The loop over steps of 2 x 2 tiles: what a step loads and multiplies, between its addresses and the next ones.
+macro_rules! split_product {
+    ($rows:ident, $columns:ident, $sums:ident, $step_bytes:literal, $($line:literal),+ $(,)?) => {
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "2:",
+            "mov {at}, [{offsets}]",
+            "add {at}, {columns}",
+            "lea {other}, [{at} + {side}]",
+            $($line,)+
+            concat!("add {rows}, ", $step_bytes),
+            "add {offsets}, 8",
+            "dec {steps}",
+            "jnz 2b",
+            "tilestored [{sums} + {line}*1], tmm0",
+            "tilestored [{sums} + {line}*1 + 1024], tmm1",
+            "tilestored [{sums} + {line}*1 + 2048], tmm2",
+            "tilestored [{sums} + {line}*1 + 3072], tmm3",
+            rows = inout(reg) $rows.as_ptr() => _,
+            columns = in(reg) $columns.halves.as_ptr(),
+            offsets = inout(reg) $columns.offsets.bytes.as_ptr() => _,
+            steps = inout(reg) $rows.len() => _,
+            line_bytes = in(reg) $columns.line_bytes,
+            side = in(reg) $columns.side_bytes,
+            term = in(reg) $columns.term_bytes,
+            at = out(reg) _,
+            other = out(reg) _,
+            line = in(reg) 64_usize,
+            sums = in(reg) $sums,
+            options(nostack)
+        );
+    };
+}
+
 impl AmxSession {
     /// The products of 32 rows with 32 columns, as 2 x 2 tiles.
     #[inline(always)]
-    pub fn multiply_split(&self, rows: &[SplitStep], columns: SplitColumns, sums: &mut [TileC; 4]) {
-        let SplitColumns { halves, offsets, line_bytes, side_bytes, term_bytes } = columns;
-        let steps = rows.len();
-        assert!(steps > 0 && steps == offsets.bytes.len());
-        let last_term = (SPLIT_TERMS - 1) * term_bytes;
-        let reach = offsets.most + last_term + side_bytes + (LANES - 1) * line_bytes + 64;
-        assert!(reach <= size_of_val(halves));
+    pub fn multiply_split<const TERMS: usize>(
+        &self,
+        rows: &[SplitStep<TERMS>],
+        columns: SplitColumns,
+        sums: &mut [TileC; 4],
+    ) {
+        const { assert!(TERMS >= 1 && TERMS <= SPLIT_TERMS) };
+        let StepOffsets { bytes, most } = columns.offsets;
+        assert!(!rows.is_empty() && rows.len() == bytes.len());
+        let last_term = (TERMS - 1) * columns.term_bytes;
+        let last_line = (LANES - 1) * columns.line_bytes;
+        let reach = most + last_term + columns.side_bytes + last_line + 64;
+        assert!(reach <= size_of_val(columns.halves));
         // SAFETY: all tiles of the rows' steps are read, and those of the columns within the reach.
         unsafe {
-            asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "2:",
-                "mov {at}, [{offsets}]",
-                "add {at}, {columns}",
-                "lea {other}, [{at} + {side}]",
-                // The rows' third terms with the columns' first.
-                "tileloadd tmm4, [{rows} + {line}*1 + 4096]",
-                "tileloadd tmm6, [{at} + {line_bytes}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{other} + {line_bytes}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{rows} + {line}*1 + 5120]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                // Second with first.
-                "tileloadd tmm4, [{rows} + {line}*1 + 2048]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{rows} + {line}*1 + 3072]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                // Second with second.
-                "add {at}, {term}",
-                "add {other}, {term}",
-                "tileloadd tmm6, [{at} + {line_bytes}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tileloadd tmm7, [{other} + {line_bytes}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                // First with second.
-                "tileloadd tmm4, [{rows} + {line}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{rows} + {line}*1 + 1024]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                // First with third.
-                "add {at}, {term}",
-                "add {other}, {term}",
-                "tileloadd tmm6, [{at} + {line_bytes}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tileloadd tmm7, [{other} + {line_bytes}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                // First with first.
-                "sub {at}, {term}",
-                "sub {other}, {term}",
-                "sub {at}, {term}",
-                "sub {other}, {term}",
-                "tileloadd tmm6, [{at} + {line_bytes}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tileloadd tmm7, [{other} + {line_bytes}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {rows}, 6144",
-                "add {offsets}, 8",
-                "dec {steps}",
-                "jnz 2b",
-                "tilestored [{sums} + {line}*1], tmm0",
-                "tilestored [{sums} + {line}*1 + 1024], tmm1",
-                "tilestored [{sums} + {line}*1 + 2048], tmm2",
-                "tilestored [{sums} + {line}*1 + 3072], tmm3",
-                rows = inout(reg) rows.as_ptr() => _,
-                columns = in(reg) halves.as_ptr(),
-                offsets = inout(reg) offsets.bytes.as_ptr() => _,
-                steps = inout(reg) steps => _,
-                line_bytes = in(reg) line_bytes,
-                side = in(reg) side_bytes,
-                term = in(reg) term_bytes,
-                at = out(reg) _,
-                other = out(reg) _,
-                line = in(reg) 64_usize,
-                sums = in(reg) sums,
-                options(nostack)
-            );
+            match TERMS {
+                1 => one_term(rows, columns, sums),
+                2 => two_terms(rows, columns, sums),
+                _ => three_terms(rows, columns, sums),
+            }
         }
+    }
+}
+
+/// The product of first terms.
+///
+/// # Safety
+///
+/// Tiles are configured, steps have one term, and there are as many offsets, with all their tiles.
+#[inline(always)]
+unsafe fn one_term<const TERMS: usize>(
+    rows: &[SplitStep<TERMS>],
+    columns: SplitColumns,
+    sums: &mut [TileC; 4],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        split_product!(
+            rows,
+            columns,
+            sums,
+            2048,
+            "tileloadd tmm4, [{rows} + {line}*1]",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // Not used: every operand of the loop is.
+            "add {at}, {term}",
+        );
+    }
+}
+
+/// All four products of terms.
+///
+/// # Safety
+///
+/// As above, with two terms.
+#[inline(always)]
+unsafe fn two_terms<const TERMS: usize>(
+    rows: &[SplitStep<TERMS>],
+    columns: SplitColumns,
+    sums: &mut [TileC; 4],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        split_product!(
+            rows,
+            columns,
+            sums,
+            4096,
+            // Second terms of both.
+            "tileloadd tmm4, [{rows} + {line}*1 + 2048]",
+            "add {at}, {term}",
+            "add {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 3072]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // Second with first.
+            "sub {at}, {term}",
+            "sub {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // First with first.
+            "tileloadd tmm4, [{rows} + {line}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // First with second.
+            "add {at}, {term}",
+            "add {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        );
+    }
+}
+
+/// Six products of terms.
+///
+/// # Safety
+///
+/// As above, with three terms.
+#[inline(always)]
+unsafe fn three_terms<const TERMS: usize>(
+    rows: &[SplitStep<TERMS>],
+    columns: SplitColumns,
+    sums: &mut [TileC; 4],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        split_product!(
+            rows,
+            columns,
+            sums,
+            6144,
+            // The rows' third terms with the columns' first.
+            "tileloadd tmm4, [{rows} + {line}*1 + 4096]",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 5120]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // Second with first.
+            "tileloadd tmm4, [{rows} + {line}*1 + 2048]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 3072]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // Second with second.
+            "add {at}, {term}",
+            "add {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // First with second.
+            "tileloadd tmm4, [{rows} + {line}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloadd tmm5, [{rows} + {line}*1 + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // First with third.
+            "add {at}, {term}",
+            "add {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            // First with first.
+            "sub {at}, {term}",
+            "sub {other}, {term}",
+            "sub {at}, {term}",
+            "sub {other}, {term}",
+            "tileloadd tmm6, [{at} + {line_bytes}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tileloadd tmm7, [{other} + {line_bytes}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        );
     }
 }

@@ -30,22 +30,22 @@ pub(crate) struct TileOperands<'a> {
     pub zero_accumulators: bool,
 }
 
-/// How many bfloat16 terms a single-precision number is the sum of.
+/// How many bfloat16 terms a single-precision number is the sum of; the sum of two has 16 bits of its fraction.
 pub(crate) const SPLIT_TERMS: usize = 3;
 
 /// One step of K of 32 rows, or of 32 columns, of single-precision numbers: two tiles of their first terms,
-/// two of the second, and two of the third. A tile of rows has a row of [`TILE_K`] elements in each line.
+/// two of the second, and so on. A tile of rows has a row of [`TILE_K`] elements in each line.
 #[derive(Clone)]
 #[repr(C, align(64))]
-pub(crate) struct SplitStep(pub [[TileB; 2]; SPLIT_TERMS]);
+pub(crate) struct SplitStep<const TERMS: usize = SPLIT_TERMS>(pub [[TileB; 2]; TERMS]);
 
 /// Rows, or columns, of a [`SplitStep`].
 pub(crate) const SPLIT_SIDE: usize = 2 * LANES;
 
-impl SplitStep {
+impl<const TERMS: usize> SplitStep<TERMS> {
     /// The terms of a row.
     #[inline(always)]
-    pub fn row(&mut self, row: usize) -> [&mut [u16; TILE_K]; SPLIT_TERMS] {
+    pub fn row(&mut self, row: usize) -> [&mut [u16; TILE_K]; TERMS] {
         self.0.each_mut().map(|tiles| &mut tiles[row / LANES].0[row % LANES])
     }
 }
@@ -63,6 +63,11 @@ impl StepOffsets {
     pub fn new(bytes: Vec<usize>) -> Self {
         let most = bytes.iter().copied().max().unwrap_or(0);
         StepOffsets { bytes, most }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Those of adjacent [`SplitStep`]s.

@@ -1,6 +1,6 @@
 //! AMX where kernels are not compiled for it: no value of these types exists.
 
-use super::tile::{SPLIT_TERMS, SplitColumns, SplitStep, TILE_K, TileC, TileOperands};
+use super::tile::{SplitColumns, SplitStep, TILE_K, TileC, TileOperands};
 use crate::simd::vector::Kernel;
 use crate::simd::vector::LANES;
 
@@ -34,7 +34,11 @@ impl Amx {
         match self {}
     }
 
-    pub fn split(self, _values: &[f32; TILE_K], _out: [&mut [u16; TILE_K]; SPLIT_TERMS]) -> bool {
+    pub fn split<const TERMS: usize>(
+        self,
+        _values: &[f32; TILE_K],
+        _out: [&mut [u16; TILE_K]; TERMS],
+    ) -> bool {
         match self {}
     }
 
@@ -42,11 +46,11 @@ impl Amx {
         match self {}
     }
 
-    pub fn split_pairs(
+    pub fn split_pairs<const TERMS: usize>(
         self,
         _even: &[f32; LANES],
         _odd: &[f32; LANES],
-        _out: [&mut [u16; TILE_K]; SPLIT_TERMS],
+        _out: [&mut [u16; TILE_K]; TERMS],
     ) -> bool {
         match self {}
     }
@@ -60,9 +64,9 @@ impl AmxSession {
         match self.0 {}
     }
 
-    pub fn multiply_split(
+    pub fn multiply_split<const TERMS: usize>(
         &self,
-        _rows: &[SplitStep],
+        _rows: &[SplitStep<TERMS>],
         _columns: SplitColumns,
         _sums: &mut [TileC; 4],
     ) {
