@@ -3,7 +3,8 @@
 With async scheduling a step is launched before the sampled tokens of the one before it are read
 back: all of its inputs are known but for those tokens, which stay in device memory and stand in
 the requests as pending tokens. A request that turns out to have finished has been computed for
-one step too many; that result is dropped.
+one step too many; that result is dropped. Masks of grammars need those tokens: such a step is
+launched up to its logits, and sampled when its masks are known.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ def run_step(state: EngineState, counters: Counter[str]) -> list[RequestChunks]:
         # The next call launches again and raises the error if it persists; the sampled tokens of
         # this step must not be lost to it.
         state.in_flight = None
-    return collect_outputs(state, counters, step, advanced=True)
+    outputs = collect_outputs(state, counters, step, advanced=True)
+    if state.in_flight is not None:
+        _sample(state, state.in_flight, step)
+    return outputs
 
 
 def collect_outputs(
@@ -141,6 +145,17 @@ def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | No
     return state.runner.launch(scheduled, logprobs=logprobs, after=after, number=number)
 
 
+def _sample(state: EngineState, step: InFlightStep, before: InFlightStep) -> None:
+    """Sample a step that was launched before the tokens of the one before it were known."""
+    if not step.buffers.shape.defers_sampling:
+        return
+    if state.recorder is not None:
+        state.recorder.collecting(step.number)
+    state.runner.sample(step)
+    if state.recorder is not None:
+        state.recorder.collecting(before.number)
+
+
 def _pace(state: EngineState, step: InFlightStep) -> None:
     """Tell the pacer how long a step took."""
     decoding = sum(sequence.num_scheduled_tokens == 1 for sequence in step.scheduled)
@@ -168,11 +183,10 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
     """Whether the next step can be launched before this one's sampled tokens are read back."""
     if not state.async_scheduling or state.settings.speculation_depth or state.must_grow:
         return False
-    # Penalties and masks follow from the sampled tokens; top logprobs are computed from logits that
-    # the next step would overwrite.
+    # Penalties follow from the sampled tokens; top logprobs are computed from logits that the next
+    # step would overwrite. Masks follow from the tokens too, but nothing before sampling needs them.
     if not step.totals.is_plain:
-        every = (sequence.request.params for sequence in step.scheduled)
-        if any(params.penalized or params.biased or params.masked for params in every):
+        if any(sequence.request.params.penalized for sequence in step.scheduled):
             return False
         if _top_logprobs_counts(step.scheduled):
             return False

@@ -64,8 +64,7 @@ class InFlightStep(NamedTuple):
 
     scheduled: Sequence[ScheduledSequence]
     buffer_index: int
-    shape: StepShape
-    sampled_tokens: Array
+    buffers: StepBuffers
     totals: StepTotals
     launched_s: float
     number: int | None = None
@@ -175,47 +174,59 @@ class ModelRunner:
         after: InFlightStep | None = None,
         number: int | None = None,
     ) -> InFlightStep:
-        """Upload the inputs of a step and launch it, behind one that may still be in flight."""
+        """Upload the inputs of a step and launch it, behind one that may still be in flight.
+
+        Masks follow from the tokens of the step before: where that is in flight, a step that has
+        some is launched up to its logits, and `sample` goes on when those tokens are known.
+        """
         buffer_index = 0 if after is None else 1 - after.buffer_index
         totals, launched_s = totals_of(scheduled), time.perf_counter()
-        if not totals.is_plain and _any_masked(scheduled):
+        if after is None and not totals.is_plain and _any_masked(scheduled):
             self._token_masks.begin(scheduled)
         program = self._prepare(scheduled, totals, logprobs, buffer_index)
         self.clock.begin()
         for graph in program.graphs:
             graph.replay()
+        buffers = program.buffers
         if not program.graphs:
-            for part in self._split(program.buffers, 1):
+            for part in self._split(buffers, 1):
                 part()
-        shape = program.buffers.shape
+        step = InFlightStep(scheduled, buffer_index, buffers, totals, launched_s, number)
+        if after is None or not buffers.shape.defers_sampling:
+            self._end_launch(step)
+        elif self._recorder is not None:
+            self._recorder.lap(recording.LAUNCH)
+        return step
+
+    def sample(self, step: InFlightStep) -> None:
+        """Launch the rest of a step, now that the tokens of the one before it are known."""
+        shape = step.buffers.shape
+        if not shape.defers_sampling:
+            return
+        if shape.masked:
+            self._token_masks.begin(step.scheduled)
+        self._end_launch(step)
+
+    def _end_launch(self, step: InFlightStep) -> None:
+        shape = step.buffers.shape
         if shape.biased:
-            self._logits_bias.upload(scheduled, shape.num_samples)
+            self._logits_bias.upload(step.scheduled, shape.num_samples)
         if shape.masked:
             self._token_masks.upload(shape.num_samples)
         if shape.defers_sampling:
-            sample_tokens(program.buffers)
-        self.clock.end(follows=totals.continues)
+            sample_tokens(step.buffers)
+        self.clock.end(follows=step.totals.continues)
         if self._recorder is not None:
             self._recorder.lap(recording.LAUNCH)
-        buffers = program.buffers
-        return InFlightStep(
-            scheduled,
-            buffer_index,
-            buffers.shape,
-            buffers.sampled_tokens,
-            totals,
-            launched_s,
-            number,
-        )
 
     def collect(self, step: InFlightStep) -> tuple[list[int], list[float] | None]:
         """Wait for a step; returns the sampled tokens and their log-probabilities."""
-        shape, num_samples = step.shape, step.totals.num_samples
+        shape, num_samples = step.buffers.shape, step.totals.num_samples
         if not shape.num_samples:
             return [], None
         words = shape.num_samples * (2 if shape.logprobs else 1)
         outputs = self.workspace.readback[:words]
-        buffer = step.sampled_tokens.buffer
+        buffer = step.buffers.sampled_tokens.buffer
         if self._recorder is not None:
             # The download would wait too; apart from it the copy has a time of its own.
             buffer.wait_until_written()

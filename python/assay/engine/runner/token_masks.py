@@ -44,8 +44,10 @@ class TokenMasks:
         for sequence in scheduled:
             rows = slice(row, row + sequence.num_samples)
             row += sequence.num_samples
-            if sequence.num_samples and sequence.request.params.masked:
-                tasks.append((sequence.request, host[rows]))
+            request = sequence.request
+            # One that has finished was launched before that was known.
+            if sequence.num_samples and request.params.masked and request.finish_reason is None:
+                tasks.append((request, host[rows]))
                 used.update(range(rows.start, rows.stop))
         for stale in self._used - used:
             host[stale] = -1
