@@ -34,6 +34,7 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
             "sent_bytes",
             "mended_objects",
             "is_new",
+            "is_completed",
         ]
     )
     rows = cli("store", "find", "accelerator=h200", "--json").data
@@ -43,6 +44,10 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
     assert cli("store", "find", "tag=other").out == "nothing matches\n"
     assert cli("store", "find", "since=2099-01-01", "--offline", "--json").data["total"] == 0
     assert "result/gemm-h200.json" in cli("store", "list").out
+    tagged = cli("store", "tag", "gemm-h200.json", "best")
+    assert tagged.out == "result/gemm-h200.json: best, nightly\n"
+    tagged = cli("store", "tag", "gemm", "best", "nightly", "--remove")
+    assert tagged.out == "result/gemm-h200.json: no tags\n"
     pulled = cli("store", "pull", "result/gemm-h200.json", "--to", str(tmp_path / "a.json"))
     assert pulled.code == 0
     assert (tmp_path / "a.json").read_bytes() == result.read_bytes()
@@ -52,6 +57,7 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
     assert (status["kinds"]["result"], status["objects"], status["pushes"]) == (1, 2, 0)
     assert cli("store", "verify").out.startswith("verified  2 items, 2 objects")
     assert cli("store", "remove", "calibration-h200.json").code == 0
+    assert "younger than 24h, and left: 1 object, " in cli("store", "gc").out
     collected = cli("store", "gc", "--grace", "0s", "--json").data
     assert (collected["objects"], collected["manifests"], collected["dry_run"]) == (1, 1, False)
 
@@ -76,7 +82,11 @@ def test_damage_is_named_with_exit_code_1(store: Path, cli: Any) -> None:
     [
         (("push",), "expected items or --all, got neither"),
         (("push", "x", "--all"), "expected items or --all, got both"),
-        (("push", "pyproject.toml"), "expected JSON"),
+        (("push", "pyproject.toml"), "expected a run, a trace, a recording"),
+        (("init", "--store", "pyproject.toml"), "cannot be written: Not a directory"),
+        (("list", "--store", "pyproject.toml"), "expected a folder, got a file"),
+        (("tag", "nothing", "best"), "unknown item"),
+        (("tag", "nothing", "two words"), "tag: expected"),
         (("push", "/nowhere/x"), "got nothing there"),
         (("push", str(RESULTS / "gemm-h200.json"), "--tag", "two words"), "tag: expected"),
         (("pull", "run/nothing"), "unknown item"),

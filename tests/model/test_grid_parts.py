@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from itertools import product
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from assay.errors import InfeasibleError
 from assay.model import ANY_SIGN, Registry, Scope, sqrt
 from assay.model.optimizing import grid, sweep_summary
-from assay.model.optimizing.grid import EnumerationResult, grid_parts
+from assay.model.optimizing.grid import EnumerationResult, Grid, grid_parts
 from assay.model.optimizing.group import Group
 from assay.model.optimizing.optimize import minimize
 from assay.model.optimizing.sweep import prepare_sweep
@@ -57,6 +58,19 @@ def joined(place: tuple[int, int], group: Group, keep: int, told: Any) -> Enumer
             total.join(result, group.kept(keep))
     assert total is not None
     return total
+
+
+def test_parts_of_a_large_cone_have_fewer_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    points = Grid([np.arange(960.0), np.arange(960.0)])
+    sizes = {}
+    for rows in (10, 500):
+        parts = grid_parts(cast(Any, SimpleNamespace(rows=rows)), points)
+        assert [first for first, _ in parts[1:]] == [last for _, last in parts[:-1]]
+        assert (parts[0][0], parts[-1][1]) == (0, 960 * 960)
+        sizes[rows] = len(parts)
+    # As many points take 50 times as long: two nodes would wait for one part.
+    assert sizes == {10: 1, 500: 14}
 
 
 @pytest.mark.parametrize("maximize", [False, True])

@@ -28,13 +28,14 @@ from assay.store.places import open_backend
 from assay.store.pulling import pull
 from assay.store.pushing import push_item
 from assay.store.refs import refs
+from assay.store.tagging import tags_of
 from assay.store.verifying import verify_store
 
 KEPT = 6
 """Items of a store at most; older ones are removed, so that a check stays cheap."""
 POINTS = (
     *("store.leased", "store.half", "store.unnamed", "store.named", "store.object"),
-    *("store.manifest", "store.ref"),
+    *("store.manifest", "store.ref", "store.tag"),
 )
 WRITING = ("store.half", "store.unnamed", "store.named")
 
@@ -275,6 +276,7 @@ class Campaign:
         known = {(ref.name, ref.manifest) for ref in refs(open_store(self.place))}
         for name, versions in self._acknowledged.items():
             assert {(name, manifest) for manifest in versions} <= known, "an item was lost"
+            assert set(tags_of(open_store(self.place), "run", name)) == {"campaign", "a/b"}
         if not self._acknowledged:
             return
         name = self._random.choice(sorted(self._acknowledged))

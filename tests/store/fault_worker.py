@@ -43,7 +43,8 @@ def item_in(folder: Path) -> Item:
 
 def _done(task: dict[str, Any]) -> dict[str, Any]:
     if task["action"] == "push":
-        sent = push_item(open_store(task["place"]), item_in(Path(task["folder"])), wait_s=30.0)
+        item, store = item_in(Path(task["folder"])), open_store(task["place"])
+        sent = push_item(store, item, tags=["campaign", "a/b"], wait_s=30.0)
         return {"manifest": sent.manifest}
     if task["action"] == "pull":
         return {"place": pull(task["item"], task["place"], to=Path(task["to"])).place}

@@ -18,13 +18,16 @@ from assay.store.pushing import push
 from assay.store.refs import Ref
 
 ABOUT = {"model": "Llama 3", "engine": "vllm", "accelerator": "NVIDIA H200", "workload": "chat"}
+RATIO = {"value": 1.5, "lo": 1.25, "hi": 2.0}
+OUTCOME = {"verdict": "improved", "metric": "goodput", "ratio": RATIO}
 
 
 @pytest.fixture
 def store(tmp_path: Path, scratch: Path, make_item: Making) -> str:
     place = str(tmp_path / "store")
     init_store(place)
-    push([make_item("first", {"a": b"a"}, taxonomy=ABOUT)], place, tags=["nightly"])
+    first = make_item("first", {"a": b"a"}, taxonomy=ABOUT, outcome=OUTCOME)
+    push([first], place, tags=["nightly"])
     push([make_item("second", {"b": b"b"}, kind="trace", created_at=2e9)], place)
     return place
 
@@ -40,6 +43,11 @@ def store(tmp_path: Path, scratch: Path, make_item: Making) -> str:
         (["h200"], ["first"]),
         (["nightly"], ["first"]),
         (["tag=night"], []),
+        (["verdict=improved"], ["first"]),
+        (["verdict=not"], []),
+        (["since=90m"], ["second"]),
+        (["until=1970-01-01"], ["first"]),
+        (["until=1969-12-31"], []),
         (["name=%"], []),
         (["name=_"], []),
         (["since=2030-01-01"], ["second"]),
@@ -53,6 +61,12 @@ def test_items_are_found_by_terms(store: str, terms: list[str], names: list[str]
     found = find(terms, store)
     assert [row["name"] for row in found.items] == names
     assert found.total == len(names)
+
+
+def test_a_run_is_listed_with_what_it_came_to(store: str) -> None:
+    second, first = find([], store).items
+    assert (first["verdict"], first["metric"], first["ratio"]) == ("improved", "goodput", RATIO)
+    assert (second["verdict"], second["ratio"]) == (None, None)
 
 
 @pytest.mark.parametrize("damage", ["gone", "zeros", "text", "old"])
@@ -87,11 +101,7 @@ def rows(number: int) -> Iterator[tuple[Ref, Manifest, None]]:
         about = {"model": f"model {item % 50}", "engine": source.choice(["vllm", "assay"])}
         digest = hashlib.sha256(f"manifest {item}".encode()).hexdigest()
         name = f"run-{item}"
-        yield (
-            Ref("run", name, digest, item),
-            Manifest("run", name, item, files, about, ("t",)),
-            None,
-        )
+        yield (Ref("run", name, digest, item), Manifest("run", name, item, files, about), None)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from s3_server import S3Server
 from store_items import Making
 
-from assay.errors import InputError
+from assay.errors import InputError, UnknownNameError
 from assay.observe.header import TraceHeader
 from assay.report.redaction import Redactor
 from assay.store import leases, pushing
@@ -23,6 +23,7 @@ from assay.store.places import open_backend
 from assay.store.pulling import pull
 from assay.store.pushing import manifest_of, push, push_item
 from assay.store.redacting import redacted
+from assay.store.tagging import add_tags, all_tags, tag_item
 from assay.store.verifying import verify_store
 
 FILES = {"journal.jsonl": b"{}\n", "trace/events.shard": b"\0" * 5000, "empty": b""}
@@ -43,6 +44,79 @@ def test_what_was_pushed_comes_back(place: str, make_item: Making, tmp_path: Pat
     assert contents(tmp_path / "back") == FILES
     assert pulled.fetched_bytes == 5003
     assert verify_store(place).is_verified
+
+
+def test_a_push_without_tags_is_the_same_version_and_keeps_them(
+    place: str, make_item: Making
+) -> None:
+    item = make_item("first", FILES)
+    push([item], place, tags=["nightly", "team=search/eu"])
+    (sent,) = push([item], place).items
+    assert (sent.is_new, sent.is_completed) == (False, False)
+    (row,) = find([], place).items
+    assert row["tags"] == ["nightly", "team=search/eu"]
+    assert store_status(place).versions == 1
+
+
+def test_tags_are_given_and_taken_away(place: str, make_item: Making) -> None:
+    push([make_item("first", FILES)], place, tags=["nightly"])
+    assert tag_item("run/first", ["best", "a/b", "a"], (), place).tags == [
+        "a",
+        "a/b",
+        "best",
+        "nightly",
+    ]
+    assert tag_item("first", (), ["nightly", "a"], place).tags == ["a/b", "best"]
+    assert [row["name"] for row in find(["tag=best"], place).items] == ["first"]
+    assert find(["tag=nightly"], place).total == 0
+    with pytest.raises(InputError, match="run/first: expected one of its tags, got nightly"):
+        tag_item("first", (), ["nightly"], place)
+    remove_item("run/first", place)
+    assert list(all_tags(open_store(place))) == []
+
+
+def test_a_stray_tag_is_garbage_and_that_of_an_item_is_not(place: str, make_item: Making) -> None:
+    push([make_item("first", FILES)], place, tags=["kept"])
+    store = open_store(place)
+    add_tags(store, "run", "gone", ["left"])
+    store.backend.create("tags/run/first/not-base-32!", b"")
+    assert collect(place, grace_s=0.0).leftovers == 1
+    assert [tag.tag for tag in all_tags(store)] == ["kept"]
+
+
+def test_a_place_with_other_files_is_not_made_a_store(place: str) -> None:
+    other = f"{place}-other"
+    backend = open_backend(other)
+    backend.create("notes/plan.txt", b"mine")
+    with pytest.raises(StoreError, match=r"got other files, such as notes/plan\.txt"):
+        init_store(other)
+    # The rest of a store whose marker was lost is no stranger.
+    open_backend(place).remove("assay-store.json")
+    assert init_store(place)[1]
+
+
+def test_an_item_is_found_by_the_start_of_its_name(
+    place: str, make_item: Making, tmp_path: Path
+) -> None:
+    push([make_item("20261116-19-a", FILES), make_item("20261117-20-b", FILES)], place)
+    assert pull("20261116", place, to=tmp_path / "a").item == "run/20261116-19-a"
+    again = pull("run/20261116", place, to=tmp_path / "a")
+    assert (again.was_there, again.fetched_bytes) == (True, 0)
+    with pytest.raises(InputError, match="2 items start with it"):
+        pull("202611", place)
+    with pytest.raises(UnknownNameError, match="unknown item"):
+        remove_item("20261116", place)
+
+
+def test_what_a_push_completes_is_said(place: str, make_item: Making) -> None:
+    item = make_item("first", FILES)
+    (sent,) = push([item], place).items
+    backend = open_backend(place)
+    backend.replace(manifest_key(sent.manifest), b"damaged")
+    assert push([item], place).items[0].is_completed
+    backend.remove(object_key(hashlib.sha256(b"{}\n").hexdigest()))
+    assert push([item], place).items[0].is_completed
+    assert not push([item], place).items[0].is_completed
 
 
 def test_objects_are_named_by_sha256_of_their_bytes(place: str, make_item: Making) -> None:
@@ -171,7 +245,7 @@ def test_gc_spares_what_a_push_is_about_to_refer_to(place: str, make_item: Makin
     push([item], place)
     remove_item("run/first", place)
     store = open_store(place)
-    with leased(store, manifest_of(item, ()), lambda text: None, 0.0):
+    with leased(store, manifest_of(item), lambda text: None, 0.0):
         collected = collect(place, grace_s=0)
         assert (collected.objects, collected.kept_for_pushes) == (0, 3)
         push_item(store, item)
@@ -250,7 +324,7 @@ def test_two_who_make_a_store_have_the_same_one(tmp_path: Path, scratch: Path) -
 
 @pytest.mark.parametrize("path", ["../up", "/etc/passwd", "a/../../b", "a\\b", "a\0b", "", "./a"])
 def test_a_manifest_cannot_lead_out_of_its_folder(make_item: Making, path: str) -> None:
-    content = manifest_of(make_item("first", {"fine": b"x"}), ()).content()
+    content = manifest_of(make_item("first", {"fine": b"x"})).content()
     damaged = content.replace(b'"fine"', repr(path).replace("'", '"').encode(), 1)
     with pytest.raises(StoreError, match="expected a manifest"):
         parse(damaged.replace(b"\\x00", b"\\u0000"), "manifest")

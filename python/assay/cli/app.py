@@ -93,6 +93,7 @@ COMMANDS: Final = {
     "store list": "store",
     "store find": "store",
     "store verify": "store",
+    "store tag": "store",
     "store remove": "store",
     "store gc": "store",
     "store key": "store",

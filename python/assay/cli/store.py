@@ -1,7 +1,7 @@
 """`assay store`: runs, traces, telemetry, results and calibrations that a team shares."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,12 +25,15 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.store.finding import Found
+    from assay.store.pushing import Sent
 
 Place = Annotated[
     str | None,
     option("--store FOLDER|s3://BUCKET/PREFIX", "The store; that of ASSAY_STORE if not given."),
 ]
-ItemName = Annotated[str, argument("ITEM", "An item: KIND/NAME, or a name that only one kind has.")]
+ItemName = Annotated[
+    str, argument("ITEM", "An item: KIND/NAME, or a name or the start of one that no other has.")
+]
 
 
 Limit = Annotated[int, option("--limit N", "Items at most; 0 for all.")]
@@ -130,17 +133,7 @@ def store_push_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
-            (
-                (sent.item, styles.NAME),
-                size(sent.bytes),
-                size(sent.sent_bytes),
-                ("new" if sent.is_new else "was there")
-                + (
-                    f", {count(sent.mended_objects, 'object')} mended"
-                    if sent.mended_objects
-                    else ""
-                ),
-            )
+            ((sent.item, styles.NAME), size(sent.bytes), size(sent.sent_bytes), _sent_words(sent))
             for sent in pushed.items
         ]
         yield from table(("item", "size", "sent", ""), rows, canvas, right=(1, 2))
@@ -148,6 +141,15 @@ def store_push_command(
             yield "nothing to push"
 
     return report_of(pushed, text, as_json)
+
+
+def _sent_words(sent: "Sent") -> str:
+    words = ["new" if sent.is_new else "was there"]
+    if sent.mended_objects:
+        words.append(f"{count(sent.mended_objects, 'object')} mended")
+    elif sent.is_completed:
+        words.append("completed")
+    return ", ".join(words)
 
 
 def store_pull_command(
@@ -173,7 +175,8 @@ def store_pull_command(
     with working("pulling") as progress:
         pulled = pull(item, place, to=to, version=version, progress=progress)
     words = f"{pulled.item}: {count(pulled.files, 'file')}, {size(pulled.bytes)}"
-    return report_of(pulled, lambda canvas: [words, f"in {pulled.place}"], as_json)
+    where = f"was there, whole: {pulled.place}" if pulled.was_there else f"in {pulled.place}"
+    return report_of(pulled, lambda canvas: [words, where], as_json)
 
 
 def store_verify_command(
@@ -234,7 +237,14 @@ def store_gc_command(
         f"{verb} {count(collected.objects, 'object')}, {count(collected.manifests, 'manifest')}, "
         f"{count(collected.leftovers, 'leftover')}: {size(collected.bytes)}"
     )
-    return report_of(collected, lambda canvas: [words], as_json)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield words
+        if collected.waiting:
+            waiting = f"{count(collected.waiting, 'object')}, {size(collected.waiting_bytes)}"
+            yield f"younger than {grace}, and left: {waiting}; --grace 0s takes them too"
+
+    return report_of(collected, text, as_json)
 
 
 def store_list_command(
@@ -250,7 +260,8 @@ def store_find_command(
         argument(
             "TERM...",
             "kind=run, model=llama, engine=vllm, accelerator=h200, workload=chat, tag=WORD, name=TEXT, "
-            "since=2026-11-01 or 7d, until=TIME, sha256=DIGITS of a file, or a word that any has.",
+            "verdict=improved, since=2026-11-01 or 7d or 90m, until=TIME, sha256=DIGITS of a file, or a "
+            "word that any has.",
         ),
     ],
     place: Place = None,
@@ -262,7 +273,8 @@ def store_find_command(
 ) -> Report:
     """Find items by what they are about; all terms must hold.
 
-    model=llama matches what contains it, model==NAME what is it, whatever the case.
+    model=llama matches what contains it, model==NAME what is it, whatever the case. Times are in
+    UTC; until=2026-11-01 has that day too.
     """
     return _found(terms, place, limit, as_json, offline)
 
@@ -286,8 +298,10 @@ def _items(answer: "Found", cut: str | None, canvas: Canvas) -> Iterator[Line]:
     rows: list[tuple[Part, ...]] = [
         (
             (item["item"], styles.NAME if not item["damage"] else styles.BAD),
+            item["manifest"][:8],
             when(item["created_at"]),
             size(item["bytes"] or 0),
+            " ".join(filter(None, (item["verdict"], _ratio(item["ratio"])))),
             ", ".join(
                 str(text)
                 for text in (
@@ -301,15 +315,44 @@ def _items(answer: "Found", cut: str | None, canvas: Canvas) -> Iterator[Line]:
         )
         for item in answer.items
     ]
-    yield from table(("item", "made", "size", "about"), rows, canvas, right=(2,))
+    header = ("item", "version", "made (UTC)", "size", "outcome", "about")
+    yield from table(header, rows, canvas, right=(3,))
     if not rows:
         yield "nothing matches" if answer.terms else "the store is empty"
     if cut:
         yield ((cut, styles.FAINT),)
 
 
+def _ratio(ratio: Mapping[str, float] | None) -> str:
+    """How many times better a run has made its engine.
+
+    >>> _ratio({"value": 5.5432, "lo": 4.5, "hi": 6.76})
+    '5.54x (4.50 to 6.76)'
+    """
+    if ratio is None:
+        return ""
+    return f"{ratio['value']:.3g}x ({ratio['lo']:.2f} to {ratio['hi']:.2f})"
+
+
+def store_tag_command(
+    item: ItemName,
+    tags: Annotated[list[str], argument("WORD...", "Words to find it by.")],
+    remove: Annotated[bool, option("--remove", "Take these words away instead.")] = False,
+    place: Place = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Give an item words that it is found by, or take them away; all of its versions have them."""
+    from assay.store.tagging import tag_item
+
+    tagged = tag_item(item, () if remove else tags, tags if remove else (), place)
+    words = f"{tagged.item}: {', '.join(tagged.tags) or 'no tags'}"
+    return report_of(tagged, lambda canvas: [words], as_json)
+
+
 def store_remove_command(
-    item: ItemName, place: Place = None, as_json: options.Json = False
+    item: Annotated[str, argument("ITEM", "An item by its whole name.")],
+    place: Place = None,
+    as_json: options.Json = False,
 ) -> Report:
     """Remove an item, all of its versions; gc removes its objects later."""
     from assay.store.finding import remove_item

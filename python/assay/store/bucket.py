@@ -15,6 +15,8 @@ _RETRIES: Final = 3
 _KEYS: Final = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold the keys, AWS_ENDPOINT_URL the server"
 )
+_SERVER: Final = "is its server there? AWS_ENDPOINT_URL names it"
+_UNREACHABLE: Final = ("error sending request", "Connection refused", "dns error", "timed out")
 _DENIED: Final = ("403", "401", "Forbidden", "AccessDenied", "InvalidAccessKeyId", "Signature")
 
 
@@ -99,7 +101,9 @@ class Bucket:
         except Exception as error:
             # obstore has no common class for what a network does; none may show a key.
             self._refuse_missing_bucket(error)
-            reason, hint = without_secrets(error), RESUMES
+            reason, hint = without_secrets(error), RESUMES if what == "written" else _SERVER
+            if any(word in str(error) for word in _UNREACHABLE):
+                reason = "its server does not answer"
             if any(word in str(error) for word in _DENIED):
                 reason, hint = "access denied", _KEYS
             raise StoreError(f"store {self.name} cannot be {what}: {reason}", hint) from None

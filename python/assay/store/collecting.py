@@ -24,6 +24,7 @@ from assay.store.layout import (
 from assay.store.leases import LEASE_S, SWEEP_S, Sweep, live_leases
 from assay.store.manifest import read_manifest
 from assay.store.refs import refs
+from assay.store.tagging import all_tags, tag_key
 
 GRACE_S: Final = 86_400.0
 """Garbage is as old as this before it is removed: a push that was cut short can go on until then."""
@@ -42,6 +43,9 @@ class Collected(Answer):
     bytes: int
     kept_for_pushes: int
     """Objects that nothing refers to but a push under way."""
+    waiting: int
+    """Objects that nothing refers to, younger than the grace period."""
+    waiting_bytes: int
 
 
 def collect(
@@ -56,11 +60,11 @@ def collect(
         raise InputError(f"--grace: expected a time of 0 s or more, got {grace_s:g} s")
     store = open_store(place)
     removed: dict[str, Entry] = {}
-    kept = 0
+    kept, young = 0, list[Entry]()
     while True:
         sweep = Sweep(store)
         try:
-            garbage, kept = _garbage(store, sweep.now, grace_s)
+            garbage, kept, young = _garbage(store, sweep.now, grace_s)
             removed |= {entry.key: entry for entry in garbage}
             for number, entry in enumerate(garbage):
                 if dry_run or sweep.is_over:
@@ -82,17 +86,24 @@ def collect(
         leftovers=sum(not key.startswith((OBJECTS, MANIFESTS)) for key in removed),
         bytes=sum(entry.size for entry in removed.values()),
         kept_for_pushes=kept,
+        waiting=len(young),
+        waiting_bytes=sum(entry.size for entry in young),
     )
 
 
-def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry], int]:
-    """What may be removed under a marker that was written before, and what pushes keep."""
+def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry], int, list[Entry]]:
+    """What may be removed under a marker that was written before, what pushes keep, what is too young."""
     # Leases before refs: a push that ends in between has its ref by then.
     pushed, expired = live_leases(store, now)
     leased = {manifest_key(digest_of(manifest.content())) for manifest in pushed}
     leased |= {object_key(digest) for manifest in pushed for digest, _ in manifest.objects()}
     named: set[str] = set()
-    for digest in {ref.manifest for ref in refs(store)}:
+    # Tags before refs: one that a push has just given has its ref by then.
+    tags = set(all_tags(store))
+    known = list(refs(store))
+    items = {(each.kind, each.name) for each in (*known, *pushed)}
+    strays = [Entry(tag_key(*tag), 0, now) for tag in tags if (tag.kind, tag.name) not in items]
+    for digest in {ref.manifest for ref in known}:
         try:
             manifest = read_manifest(store, digest)
         except StoreError as error:
@@ -103,15 +114,23 @@ def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry],
             ) from None
         named.add(manifest_key(digest))
         named |= {object_key(own) for own, _ in manifest.objects()}
-    old = [
+    unnamed = [
         entry
         for prefix in (OBJECTS, MANIFESTS)
         for entry in store.backend.entries(prefix)
-        # Times may be whole seconds, so an object may seem to be of the future.
-        if entry.key not in named and max(now - entry.modified, 0.0) >= grace_s
+        if entry.key not in named
     ]
+    # Times may be whole seconds, so an object may seem to be of the future.
+    old = [entry for entry in unnamed if max(now - entry.modified, 0.0) >= grace_s]
     garbage = [entry for entry in old if entry.key not in leased]
-    return [*garbage, *expired, *_leftovers(store, now, grace_s)], len(old) - len(garbage)
+    removable = [*garbage, *expired, *strays, *_leftovers(store, now, grace_s)]
+    aged = {entry.key for entry in old}
+    young = [
+        entry
+        for entry in unnamed
+        if entry.key not in aged and entry.key not in leased and entry.key.startswith(OBJECTS)
+    ]
+    return removable, len(old) - len(garbage), young
 
 
 def _leftovers(store: Store, now: float, grace_s: float) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from assay import paths
 from assay.errors import AssayError, InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals, run_folder
+from assay.improve.journal.chain import Record
 from assay.observe import store as traces
 from assay.observe.header import TraceHeader
 from assay.observe.telemetry.sinks import parquet as telemetry
@@ -35,6 +37,8 @@ class Item:
     """Where the files of the item are, by their names in it."""
     taxonomy: Mapping[str, str] = field(default_factory=dict)
     is_file: bool = False
+    outcome: Mapping[str, Any] | None = None
+    """What a run came to."""
     redaction: Mapping[str, Any] | None = None
 
 
@@ -105,8 +109,27 @@ def _run(path: Path) -> Item:
             accelerator=machine or said.get("device") or seen.get("device"),
             workload=workload if isinstance(workload, str) else None,
         ),
+        outcome=_outcome(reading.last("finished")),
         redaction=None if copied is None else copied.data,
     )
+
+
+def _outcome(finished: Record | None) -> Mapping[str, Any] | None:
+    """Verdict and ratio of a run that has ended; a ratio of which nothing is known is none."""
+    if finished is None or not isinstance(finished.data.get("verdict"), str):
+        return None
+    ratio = finished.data.get("ratio")
+    if isinstance(ratio, dict):
+        known = {name: ratio.get(name) for name in ("value", "lo", "hi")}
+        if all(isinstance(each, (int, float)) and math.isfinite(each) for each in known.values()):
+            ratio = known
+        else:
+            ratio = None
+    return {
+        "verdict": finished.data["verdict"],
+        "metric": str(finished.data.get("metric") or ""),
+        "ratio": ratio if isinstance(ratio, dict) else None,
+    }
 
 
 def _machine(path: Path) -> Any:
@@ -146,7 +169,13 @@ def _devices(header: Mapping[str, Any]) -> Any:
 
 
 def _file(path: Path) -> Item:
-    data = read_json("item", path)
+    try:
+        data = read_json("item", path)
+    except InputError as error:
+        raise InputError(
+            f"{path}: expected {_WANTED}, got: {error.message}",
+            "runs, traces and recordings are folders, results and calibrations JSON files",
+        ) from None
     files, made_at = {path.name: path}, path.stat().st_mtime
     machine = data.get("machine") if isinstance(data, dict) else None
     if isinstance(machine, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,27 @@ from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError, unknown_name
+from assay.load.workloads.spec import parse_duration
 from assay.store.index import Index, Row
 from assay.store.layout import MANIFESTS, OBJECTS, PUSHES, init_store, open_store, ref_key
 from assay.store.manifest import KINDS, TAXONOMY
 from assay.store.refs import refs, versions
+from assay.store.tagging import tag_key, tags_of
 
 LIMIT: Final = 50
-_TERMS: Final = ("kind", "name", *TAXONOMY, "tag", "since", "until", "sha256", "manifest")
+_TERMS: Final = (
+    "kind",
+    "name",
+    *TAXONOMY,
+    "verdict",
+    "tag",
+    "since",
+    "until",
+    "sha256",
+    "manifest",
+)
+_BY_TAG: Final = "(kind, name) IN (SELECT kind, name FROM tags WHERE tag = ?)"
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -122,9 +137,12 @@ def find(
 def remove_item(item: str, place: str | None = None) -> Removed:
     """Remove the refs of an item."""
     store = open_store(place)
-    known = versions(store, item)
+    known = versions(store, item, is_whole=True)
     for ref in known:
         store.backend.remove(ref_key(ref.kind, ref.name, ref.manifest))
+    # After the refs: what is left of a removal that was cut short, gc removes.
+    for tag in tags_of(store, known[0].kind, known[0].name):
+        store.backend.remove(tag_key(known[0].kind, known[0].name, tag))
     return Removed(store=store.name, item=known[0].item, versions=[ref.manifest for ref in known])
 
 
@@ -152,14 +170,13 @@ def _condition(name: str, text: str, is_exact: bool) -> tuple[str, list[Any]]:
     if name == "any":
         columns = ("name", *TAXONOMY)
         alternatives = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns)
-        by_tag = "id IN (SELECT item FROM tags WHERE tag = ?)"
-        return f"({alternatives} OR {by_tag})", [_pattern(text)] * len(columns) + [text]
+        return f"({alternatives} OR {_BY_TAG})", [_pattern(text)] * len(columns) + [text]
     if name == "kind":
         if text not in KINDS:
             raise unknown_name("kind", text, KINDS)
         return "kind = ?", [text]
     if name == "tag":
-        return "id IN (SELECT item FROM tags WHERE tag = ?)", [text]
+        return _BY_TAG, [text]
     if name in ("since", "until"):
         return f"created_at {'>=' if name == 'since' else '<'} ?", [_time(name, text)]
     if name in ("sha256", "manifest"):
@@ -180,19 +197,24 @@ def _pattern(text: str) -> str:
 
 
 def _time(name: str, text: str) -> float:
-    """A date, a time, or so many days back.
+    """A date, a time, or so long ago; without a zone in UTC. Until a date is until that day ends.
 
-    >>> _time("since", "1970-01-02")
-    86400.0
+    >>> _time("since", "1970-01-02"), _time("until", "1970-01-02")
+    (86400.0, 172800.0)
     """
-    if match := re.fullmatch(r"(\d{1,5})d", text):
-        return (datetime.now(UTC) - timedelta(days=int(match[1]))).timestamp()
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(
-            f"{name}: expected a date such as 2026-11-01, or 7d, got {text!r}"
-        ) from None
+        try:
+            ago_s = parse_duration(name, text)
+        except InputError:
+            raise InputError(
+                f"{name}: expected a date such as 2026-11-01, or a time ago such as 7d or 90m, "
+                f"got {text!r}"
+            ) from None
+        return time.time() - ago_s
+    if name == "until" and _DATE.fullmatch(text):
+        when += timedelta(days=1)
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
@@ -204,6 +226,11 @@ def _item(row: Row) -> dict[str, Any]:
         "created_at": row["created_at"],
         "pushed_at": row["pushed_at"],
         **{name: row[name] for name in TAXONOMY},
+        "verdict": row["verdict"],
+        "metric": row["metric"],
+        "ratio": None
+        if row["ratio"] is None
+        else {"value": row["ratio"], "lo": row["ratio_lo"], "hi": row["ratio_hi"]},
         "tags": row["tags"],
         "files": row["files"],
         "bytes": row["bytes"],

@@ -131,6 +131,10 @@ class Folder:
     def _error(self, what: str, error: OSError) -> StoreError:
         reason = error.strerror or str(error)
         hint = RESUMES if what == "written" else None
+        if error.errno in (errno.ENOTDIR, errno.EEXIST):
+            hint = "a store is a folder: name one that is there, or can be made"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = "who runs this may not write there: name another folder, or ask its owner"
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             hint = f"free some space: {RESUMES}"
         return StoreError(f"store {self.name} cannot be {what}: {reason}", hint)

@@ -19,14 +19,17 @@ from assay.store.backend import StoreError
 from assay.store.layout import Store
 from assay.store.manifest import TAXONOMY, Manifest, read_manifest
 from assay.store.refs import Ref, refs
+from assay.store.tagging import Tag, all_tags
 
-VERSION: Final = 1
+VERSION: Final = 2
 _WAIT_S: Final = 30.0
 _SCHEMA: Final = """
 CREATE TABLE items (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, manifest TEXT NOT NULL,
     pushed_at REAL NOT NULL, created_at REAL, files INTEGER, bytes INTEGER,
-    model TEXT, engine TEXT, accelerator TEXT, workload TEXT, is_redacted INTEGER, damage TEXT,
+    model TEXT, engine TEXT, accelerator TEXT, workload TEXT,
+    verdict TEXT, metric TEXT, ratio REAL, ratio_lo REAL, ratio_hi REAL,
+    is_redacted INTEGER, damage TEXT,
     UNIQUE (kind, name, manifest)
 );
 CREATE INDEX items_by_time ON items (created_at);
@@ -35,9 +38,10 @@ CREATE INDEX items_by_model ON items (model COLLATE NOCASE);
 CREATE INDEX items_by_engine ON items (engine COLLATE NOCASE);
 CREATE INDEX items_by_accelerator ON items (accelerator COLLATE NOCASE);
 CREATE INDEX items_by_workload ON items (workload COLLATE NOCASE);
-CREATE TABLE tags (tag TEXT NOT NULL, item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE);
+CREATE TABLE tags (
+    kind TEXT NOT NULL, name TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (kind, name, tag)
+) WITHOUT ROWID;
 CREATE INDEX tags_by_tag ON tags (tag);
-CREATE INDEX tags_by_item ON tags (item);
 CREATE TABLE files (
     sha256 TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
     item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE
@@ -78,6 +82,7 @@ class Index(Closing):
             }
         added = [ref for key, ref in present.items() if key not in known]
         gone = [number for key, number in known.items() if key not in present]
+        tags = set(all_tags(store))
         rows = []
         for number, ref in enumerate(added):
             rows.append((ref, *_read(store, ref)))
@@ -86,21 +91,33 @@ class Index(Closing):
             self._database.execute("DELETE FROM items WHERE damage IS NOT NULL")
             self._database.executemany("DELETE FROM items WHERE id = ?", ((n,) for n in gone))
             self.add(rows)
+            self._set_tags(tags)
+
+    def _set_tags(self, tags: set[Tag]) -> None:
+        known = {Tag(*row) for row in self._database.execute("SELECT kind, name, tag FROM tags")}
+        gone = "DELETE FROM tags WHERE kind = ? AND name = ? AND tag = ?"
+        self._database.executemany(gone, known - tags)
+        self._database.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?, ?)", tags - known)
 
     def add(self, rows: Iterable[tuple[Ref, Manifest | None, str | None]]) -> None:
         """Add items; one without a manifest says by its damage why."""
         for ref, manifest, damage in rows:
             taxonomy = {} if manifest is None else manifest.taxonomy
+            outcome = {} if manifest is None else manifest.outcome or {}
+            ratio = outcome.get("ratio") or {}
             cursor = self._database.execute(
                 "INSERT OR IGNORE INTO items (kind, name, manifest, pushed_at, created_at, files, bytes, "
-                "model, engine, accelerator, workload, is_redacted, damage) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "model, engine, accelerator, workload, verdict, metric, ratio, ratio_lo, ratio_hi, "
+                "is_redacted, damage) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *ref,
                     None if manifest is None else manifest.created_at,
                     None if manifest is None else len(manifest.files),
                     None if manifest is None else manifest.total_bytes,
                     *(taxonomy.get(name) for name in TAXONOMY),
+                    *(outcome.get(name) for name in ("verdict", "metric")),
+                    *(ratio.get(name) for name in ("value", "lo", "hi")),
                     None if manifest is None else manifest.redaction is not None,
                     damage,
                 ),
@@ -108,9 +125,6 @@ class Index(Closing):
             if manifest is None or not cursor.rowcount:
                 continue
             number = cursor.lastrowid
-            self._database.executemany(
-                "INSERT INTO tags VALUES (?, ?)", ((tag, number) for tag in manifest.tags)
-            )
             self._database.executemany(
                 "INSERT INTO files VALUES (?, ?, ?, ?)",
                 ((file.sha256, file.path, file.size, number) for file in manifest.files),
@@ -124,7 +138,7 @@ class Index(Closing):
                 f"SELECT * FROM items WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",
                 (*values, limit or -1),
             ).fetchall()
-            return [{**dict(row), "tags": self._tags(row["id"])} for row in rows]
+            return [{**dict(row), "tags": self._tags(row)} for row in rows]
 
     def number(self, conditions: Sequence[str], values: Sequence[Any]) -> int:
         """How many items fulfill all conditions."""
@@ -133,9 +147,10 @@ class Index(Closing):
             query = f"SELECT count(*) FROM items WHERE {where}"
             return int(self._database.execute(query, values).fetchone()[0])
 
-    def _tags(self, item: int) -> list[str]:
-        query = "SELECT tag FROM tags WHERE item = ? ORDER BY tag"
-        return [row["tag"] for row in self._database.execute(query, (item,))]
+    def _tags(self, item: sqlite3.Row) -> list[str]:
+        query = "SELECT tag FROM tags WHERE kind = ? AND name = ? ORDER BY tag"
+        rows = self._database.execute(query, (item["kind"], item["name"]))
+        return [row["tag"] for row in rows]
 
     def _opened(self) -> sqlite3.Connection:
         try:

@@ -4,6 +4,7 @@
     objects/AB/DIGEST           bytes by their SHA-256, at most 8 MiB each
     manifests/AB/DIGEST         what an item is and which objects it is made of, by its own SHA-256
     refs/KIND/NAME/DIGEST       empty: the item KIND/NAME has this manifest
+    tags/KIND/NAME/CODE         empty: the item KIND/NAME has this tag, in base 32
     pushes/ID                   the manifest of a push under way, whose objects stay
     sweeps/ID                   a removal of garbage under way, which pushes wait for
     temporary/ID                in a folder only: a file that is being written
@@ -21,10 +22,12 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
 from assay.store.backend import Backend, StoreError
+from assay.store.folder import TEMPORARY
 from assay.store.places import open_backend
 
 MARKER: Final = "assay-store.json"
@@ -33,11 +36,16 @@ VARIABLE: Final = "ASSAY_STORE"
 OBJECTS: Final = "objects/"
 MANIFESTS: Final = "manifests/"
 REFS: Final = "refs/"
+TAGS: Final = "tags/"
 PUSHES: Final = "pushes/"
 SWEEPS: Final = "sweeps/"
+_OWN: Final = (OBJECTS, MANIFESTS, REFS, TAGS, PUSHES, SWEEPS, TEMPORARY)
 OBJECT_BYTES: Final = 8 << 20
 """Files are cut into objects of this size: what an interrupted push sends again is less."""
 
+_MAKE_AGAIN: Final = (
+    f"remove {MARKER} and let assay store init make it again: items stay, and get a new index"
+)
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -104,9 +112,13 @@ def open_store(place: str | None) -> Store:
     backend = open_backend(chosen_place(place))
     content = backend.read(MARKER)
     if content is None:
+        is_file = Path(backend.name).expanduser().is_file()
         raise StoreError(
-            f"{backend.name} is not a store: expected {MARKER}, got none",
-            f"assay store init --store {backend.name} makes one",
+            f"{backend.name} is not a store: expected {'a folder' if is_file else MARKER}, got "
+            f"{'a file' if is_file else 'none'}",
+            "name a folder, or s3://BUCKET/PREFIX"
+            if is_file
+            else f"assay store init --store {backend.name} makes one",
         )
     return Store(backend, _marked(backend, content))
 
@@ -114,10 +126,23 @@ def open_store(place: str | None) -> Store:
 def init_store(place: str | None) -> tuple[Store, bool]:
     """Make a store where there is none; the store, and whether it is new."""
     backend = open_backend(chosen_place(place))
+    if backend.entry(MARKER) is None:
+        _refuse_others(backend)
     marker = {"format": FORMAT, "id": secrets.token_hex(16), "created_at": round(time.time(), 3)}
     is_new = backend.create(MARKER, (json.dumps(marker, sort_keys=True) + "\n").encode())
     # Where two make it at once, both go on with the id of the first.
     return open_store(place), is_new
+
+
+def _refuse_others(backend: Backend) -> None:
+    """A store among other files would be hard to tell from them, and to remove."""
+    others = (entry.key for entry in backend.entries("") if not entry.key.startswith(_OWN))
+    other = next((key for key in others if key != MARKER), None)
+    if other is not None:
+        raise StoreError(
+            f"{backend.name}: expected an empty place or a store, got other files, such as {other}",
+            f"assay store init --store {backend.name.rstrip('/')}/assay makes one beside them",
+        )
 
 
 def is_store(place: str) -> bool:
@@ -130,12 +155,14 @@ def _marked(backend: Backend, content: bytes) -> str:
         marker = json.loads(content)
         stated, format_number = marker["id"], marker["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise StoreError(f"store {backend.name}: {MARKER} is damaged") from None
+        raise StoreError(f"store {backend.name}: {MARKER} is damaged", _MAKE_AGAIN) from None
     if format_number != FORMAT:
         raise StoreError(
             f"store {backend.name}: expected format {FORMAT}, got {format_number!r}",
             "upgrade assay to read it",
         )
     if not isinstance(stated, str) or not _ID.fullmatch(stated):
-        raise StoreError(f"store {backend.name}: {MARKER} is damaged: its id is {stated!r}")
+        raise StoreError(
+            f"store {backend.name}: {MARKER} is damaged: its id is {stated!r}", _MAKE_AGAIN
+        )
     return stated

@@ -7,6 +7,7 @@ twice is one manifest, and a manifest that was changed is not the one that a ref
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ KINDS: Final = ("run", "trace", "telemetry", "result", "calibration")
 TAXONOMY: Final = ("model", "engine", "accelerator", "workload")
 """What items are found by, besides kind, name, time and tags."""
 FORMAT: Final = 1
+_WORDS: Final = ("verdict", "metric")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:=/-]{0,127}")
 _MOST_BYTES: Final = 64 << 20
@@ -48,9 +50,10 @@ class Manifest:
     """When the item was made, in seconds since 1970; pushing it later changes nothing."""
     files: tuple[StoredFile, ...]
     taxonomy: Mapping[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
     is_file: bool = False
     """Whether the item is its one file, not a folder."""
+    outcome: Mapping[str, Any] | None = None
+    """What a run came to: `verdict`, `metric`, and `ratio` with `value`, `lo` and `hi`."""
     redaction: Mapping[str, Any] | None = None
     """What was taken out of it, and the SHA-256 of the files as they were before."""
 
@@ -81,12 +84,13 @@ class Manifest:
             "name": self.name,
             "created_at": self.created_at,
             "taxonomy": dict(self.taxonomy),
-            "tags": list(self.tags),
             "is_file": self.is_file,
             "files": [
                 [file.path, file.size, file.sha256, list(file.objects)] for file in self.files
             ],
         }
+        if self.outcome is not None:
+            data["outcome"] = dict(self.outcome)
         if self.redaction is not None:
             data["redaction"] = dict(self.redaction)
         return canonical(data).encode()
@@ -139,8 +143,8 @@ def parse(content: bytes, what: str) -> Manifest:
             created_at=float(data["created_at"]),
             files=tuple(_file(*file) for file in data["files"]),
             taxonomy={str(key): str(value) for key, value in data["taxonomy"].items()},
-            tags=tuple(_checked(tag, is_tag(tag)) for tag in data["tags"]),
             is_file=bool(data["is_file"]),
+            outcome=_outcome(data.get("outcome")),
             redaction=data.get("redaction"),
         )
         _check_paths(manifest)
@@ -158,6 +162,17 @@ def _file(path: str, size: int, sha256: str, objects: list[str]) -> StoredFile:
     for digest in (sha256, *objects):
         _checked(digest, is_digest(digest))
     return StoredFile(path, size, sha256, tuple(objects))
+
+
+def _outcome(data: Any) -> Mapping[str, Any] | None:
+    if data is None:
+        return None
+    words = {name: _checked(data[name], isinstance(data[name], str)) for name in _WORDS}
+    ratio = data["ratio"]
+    if ratio is not None:
+        ratio = {name: float(ratio[name]) for name in ("value", "lo", "hi")}
+        _checked(ratio, all(map(math.isfinite, ratio.values())))
+    return {**words, "ratio": ratio}
 
 
 def _check_paths(manifest: Manifest) -> None:

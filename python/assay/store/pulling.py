@@ -44,6 +44,8 @@ class Pulled(Answer):
     bytes: int
     fetched_bytes: int
     """Less than `bytes` where files were there already."""
+    was_there: bool
+    """Whether all of it was in its place, each byte as it was pushed."""
 
 
 def pull(
@@ -66,7 +68,8 @@ def pull(
     digest = chosen[0].manifest
     manifest = read_manifest(store, digest)
     target = _target(manifest) if to is None else to.expanduser()
-    fetched = _fetch(store, manifest, digest, target, progress)
+    was_there = _is_there(manifest, target)
+    fetched = 0 if was_there else _fetch(store, manifest, digest, target, progress)
     notes = []
     if version is None and len(known) > 1:
         notes.append(f"{len(known)} versions of {item} are stored; this is the one pushed last")
@@ -78,6 +81,7 @@ def pull(
         files=len(manifest.files),
         bytes=manifest.total_bytes,
         fetched_bytes=fetched,
+        was_there=was_there,
         notes=notes,
     )
 
@@ -95,14 +99,19 @@ def _target(manifest: Manifest) -> Path:
     return Path(manifest.name)
 
 
-def _fetch(store: Store, manifest: Manifest, digest: str, target: Path, progress: Progress) -> int:
-    if target.exists() or target.is_symlink():
-        if _is_same(manifest, target):
-            return 0
+def _is_there(manifest: Manifest, target: Path) -> bool:
+    """Whether an item is in its place; raises where something else is."""
+    if not target.exists() and not target.is_symlink():
+        return False
+    if not _is_same(manifest, target):
         raise InputError(
             f"{target} exists and is not {manifest.item} as it was pushed",
             "name another place with --to, or move it away",
         )
+    return True
+
+
+def _fetch(store: Store, manifest: Manifest, digest: str, target: Path, progress: Progress) -> int:
     staging = target.with_name(f".{target.name}.{digest[:12]}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ from assay.store.layout import (
     ref_key,
 )
 from assay.store.leases import SWEEP_S, leased
-from assay.store.manifest import Manifest, StoredFile, is_tag
+from assay.store.manifest import Manifest, StoredFile
+from assay.store.tagging import add_tags, check_tags
 
 _READABLE: Final = "push it again when nothing writes to it any more"
 
@@ -46,6 +47,8 @@ class Sent(NamedTuple):
     """Objects that were damaged in the store and are whole again."""
     is_new: bool
     """Whether the store did not have this version."""
+    is_completed: bool
+    """Whether the store had it, but not all of it, or not whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +68,7 @@ def push(
     progress: Progress = silent,
 ) -> Pushed:
     """Push items; without `check`, objects that the store has count as whole if their size is right."""
-    for tag in tags:
-        if not is_tag(tag):
-            raise InputError(
-                f'tag: expected letters, digits and . _ : = / -, got "{tag}"',
-                "such as nightly or team=search",
-            )
+    check_tags(tags)
     store = open_store(place)
     sent = [push_item(store, item, tags=tags, check=check, progress=progress) for item in items]
     return Pushed(store=store.name, items=sent)
@@ -86,7 +84,7 @@ def push_item(
     wait_s: float = SWEEP_S,
 ) -> Sent:
     """Push one item; when this returns, the store has all of it."""
-    manifest = manifest_of(item, tags, progress)
+    manifest = manifest_of(item, progress)
     content = manifest.content()
     digest = digest_of(content)
     sent_objects = sent_bytes = mended = done = 0
@@ -106,13 +104,14 @@ def push_item(
                 done += size
                 progress(f"{manifest.item}: {done:,} of {manifest.total_bytes:,} bytes")
                 fault_point("store.object")
-        if not store.backend.create(manifest_key(digest), content) and (
-            store.backend.read(manifest_key(digest)) != content
-        ):
+        is_manifest_sent = store.backend.create(manifest_key(digest), content)
+        if not is_manifest_sent and store.backend.read(manifest_key(digest)) != content:
             store.backend.replace(manifest_key(digest), content)
+            is_manifest_sent = True
         fault_point("store.manifest")
         is_new = store.backend.create(ref_key(manifest.kind, manifest.name, digest), b"")
         fault_point("store.ref")
+        add_tags(store, manifest.kind, manifest.name, tags)
     return Sent(
         manifest.item,
         digest,
@@ -122,10 +121,11 @@ def push_item(
         sent_bytes,
         mended,
         is_new,
+        not is_new and (sent_objects > 0 or is_manifest_sent),
     )
 
 
-def manifest_of(item: Item, tags: Sequence[str], progress: Progress = silent) -> Manifest:
+def manifest_of(item: Item, progress: Progress = silent) -> Manifest:
     """Hash the files of an item."""
     files = []
     for name, path in item.files.items():
@@ -137,8 +137,8 @@ def manifest_of(item: Item, tags: Sequence[str], progress: Progress = silent) ->
         created_at=item.created_at,
         files=tuple(files),
         taxonomy=item.taxonomy,
-        tags=tuple(sorted(set(tags))),
         is_file=item.is_file,
+        outcome=item.outcome,
         redaction=item.redaction,
     )
 

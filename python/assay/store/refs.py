@@ -34,8 +34,11 @@ def refs(store: Store, prefix: str = "") -> Iterator[Ref]:
             yield Ref(kind, name, digest, entry.modified)
 
 
-def versions(store: Store, item: str) -> list[Ref]:
-    """The versions of an item, the latest first: KIND/NAME, or a NAME that one kind has."""
+def versions(store: Store, item: str, *, is_whole: bool = False) -> list[Ref]:
+    """The versions of an item, the latest first: KIND/NAME, or a NAME that one kind has.
+
+    The start of a name will do where only one item has it, unless it must be `is_whole`.
+    """
     kind, _, name = item.rpartition("/")
     if kind and kind not in KINDS:
         raise unknown_name("kind of item", kind, KINDS)
@@ -50,7 +53,21 @@ def versions(store: Store, item: str) -> list[Ref]:
             f'item "{name}" is not unique in {store.name}',
             f"one of: {', '.join(f'{kind}/{name}' for kind in kinds)}",
         )
+    if not matches and not is_whole:
+        matches = _starting(store, kind, name)
     if not matches:
         known = {ref.item if kind else ref.name for ref in refs(store)}
         raise unknown_name(f"item of {store.name}:", item, known, "assay store list names them")
     return sorted(matches, key=lambda ref: (-ref.pushed_at, ref.manifest))
+
+
+def _starting(store: Store, kind: str, name: str) -> list[Ref]:
+    """The versions of the only item whose name starts so."""
+    matches = [ref for ref in refs(store, f"{kind}/" if kind else "") if ref.name.startswith(name)]
+    items = sorted({ref.item for ref in matches})
+    if len(items) > 1:
+        raise InputError(
+            f'item "{name}" is not unique in {store.name}: {len(items)} items start with it',
+            f"one of: {', '.join(items[:6])}",
+        )
+    return matches

@@ -23,7 +23,9 @@ RESOLVED_LIMIT = 20_000
 """Points at most where each is resolved separately, which takes about a millisecond."""
 
 PART_POINTS = 1 << 20
-"""Points of a part of a grid, about: some seconds of a large cone, many parts of a large grid."""
+"""Points of a part of a grid at most, about."""
+PART_CHUNKS = 8
+"""Chunks of a part at most: of a large cone, whose chunks have fewer points, a part has fewer too."""
 
 _CHUNK_CELLS = 1 << 22
 _LARGEST_CHUNK = 1 << 17
@@ -159,7 +161,7 @@ def _chunk(function: PointFunction, grid: Grid) -> int:
 def grid_parts(function: PointFunction, grid: Grid) -> list[tuple[int, int]]:
     """The combinations in parts of whole chunks: evaluated apart, they are the same to the bit."""
     chunk = _chunk(function, grid)
-    step = chunk * max(1, PART_POINTS // (chunk * grid.block))
+    step = chunk * max(1, min(PART_POINTS // (chunk * grid.block), PART_CHUNKS))
     return [
         (first, min(first + step, grid.combinations)) for first in range(0, grid.combinations, step)
     ]
