@@ -1,8 +1,10 @@
 """`assay mcp` through the protocol's own client."""
 
+import json
 import os
 import re
 import shlex
+import socket
 import sys
 from typing import Any
 
@@ -70,7 +72,16 @@ def test_a_question_in_words_is_answered_below_its_command() -> None:
         ("resolve", {"variable": "econ.cost.per_tokem"}, "did you mean econ.cost.per_token"),
         ("resolve", {"variable": "--help"}, 'got "--help"'),
         ("ask", {"question": "how purple is an H100?"}, "purple"),
-        ("find", {"text": "x", "what": "nothing"}, "what"),
+        ("find", {"text": "x", "what": "nothing"}, "error: what: input should be 'variables'"),
+        ("find", {}, "error: text: expected a value, got none\nhint: arguments are text, what"),
+        ("find", {"text": "x", "wat": "presets"}, "did you mean what"),
+        ("find", {"text": "x", "depth": 3}, 'unknown argument of find: "depth"'),
+        (
+            "plan",
+            {"model": "llama-3.1-8b", "rate": -3},
+            "rate: input should be greater than 0, got -3",
+        ),
+        ("fnd", {"text": "x"}, "did you mean find"),
         ("predict", {"model": "llama-3.1-8b", "gpu": "h10O"}, "h10O"),
     ],
 )
@@ -80,6 +91,51 @@ def test_bad_input_is_an_error_with_the_message_of_the_command_line(
     failed, text = call(tool, **arguments)
     assert failed
     assert message in text
+    assert "pydantic" not in text
+
+
+def test_missing_inputs_are_an_error_that_an_assistant_can_read() -> None:
+    failed, text = call("resolve", variable="serving.throughput")
+    assert failed
+    # The whole list is ten times as long.
+    assert len(text) < 3_300
+    assert re.search(r"more characters: assay resolve serving\.throughput\)$", text)
+
+
+def test_structured_content_is_what_json_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    async def once() -> Any:
+        async with Client(mcp_server()) as client:
+            words = {"text": "cost token", "what": "presets"}
+            return (await client.call_tool("find", words)).structured_content
+
+    data = anyio.run(once)
+    assert data["exit_code"] == 0
+    capsys.readouterr()
+    assert run([*shlex.split(data["command"])[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == data["answer"]
+
+
+def test_documents_are_resources() -> None:
+    async def session() -> tuple[list[str], str]:
+        async with Client(mcp_server()) as client:
+            listed = [str(each.uri) for each in (await client.list_resources()).resources]
+            read = await client.read_resource("assay://docs/guides/store")
+            return listed, read.contents[0].text  # type: ignore[union-attr]
+
+    listed, text = anyio.run(session)
+    assert {"assay://docs/README", "assay://docs/guides/assistants"} <= set(listed)
+    assert text.startswith("# A store that a team shares")
+
+
+def test_a_taken_port_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["mcp", "--http", "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: --port: expected a free port, got {port}: ")
+    assert "hint: --port N" in said
 
 
 def test_find_takes_words_in_any_order_and_says_where_there_are_none() -> None:

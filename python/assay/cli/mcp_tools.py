@@ -1,22 +1,26 @@
 """The tools of `assay mcp`: commands that only read, as functions an assistant can call.
 
 A tool runs the command of its name in this process and returns what a person would see, below the
-command line that prints it: the number, its interval, what was assumed, what does not hold.
+command line that prints it: the number, its interval, what was assumed, what does not hold. Beside it
+is what `--json` prints, so that nobody reads numbers out of text.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
-from assay.errors import InputError
+from assay.cli.output import Report, json_text, kept_reports
+from assay.errors import InputError, MissingInputsError
 
 Preset = Annotated[
     str | None, Field(description="A built-in scenario; find lists them. Most variables need one.")
@@ -34,13 +38,19 @@ Model = Annotated[str, Field(description="A model of the catalog, such as llama-
 Gpu = Annotated[str, Field(description="An accelerator of the catalog, such as h200.")]
 Option = str | int | float | bool | Sequence[str] | None
 
-REFUSED: Final = (2, 70)
-"""Exit codes with which there is no answer; a failed check or a list of missing inputs is one."""
+REFUSED: Final = (InputError.exit_code, MissingInputsError.exit_code, 70)
+"""Exit codes with which there is no answer; a failed check has one."""
+MOST_CHARACTERS: Final = 16_000
+"""Of an answer: an assistant reads all of it."""
+MOST_REFUSED: Final = 3_000
+"""Of a refusal, which may list hundreds of missing inputs."""
 _one_at_a_time: Final = threading.Lock()
 """What a command prints is caught for the whole process."""
 
 
-def ask(question: Annotated[str, Field(description="One question in plain words.")]) -> str:
+def ask(
+    question: Annotated[str, Field(description="One question in plain words.")],
+) -> CallToolResult:
     """Answer a question about GPU workloads in words, or refuse it with the nearest command.
 
     Does a model fit, how many GPUs, how long, what does it cost, which is cheaper or faster, what
@@ -55,19 +65,23 @@ def find(
         Literal["variables", "presets", "relations", "catalog"],
         Field(description="Where to look; catalog has accelerators, models, grids, prices."),
     ] = "variables",
-) -> str:
+) -> CallToolResult:
     """Find the names that the other tools take."""
     if what != "catalog":
         return _run("list", filter=text, presets=what == "presets", relations=what == "relations")
-    command, *entries = _run("catalog", ["list"]).splitlines()
     words = text.casefold().split()
-    kept = [line for line in entries if all(word in line.casefold() for word in words)]
-    return "\n".join([command, *(kept or ["no entries of that kind; fewer words find more"])])
+
+    def chosen(said: str) -> str:
+        lines = said.splitlines()
+        kept = [line for line in lines if all(word in line.casefold() for word in words)]
+        return "\n".join(kept or ["no entries of that kind; fewer words find more"])
+
+    return _run("catalog", ["list"], change=chosen)
 
 
 def resolve(
     variable: Variable, preset: Preset = None, values: Values = None, entries: Entries = None
-) -> str:
+) -> CallToolResult:
     """Compute a variable of the model with its interval, and say what is missing or does not hold."""
     return _run("resolve", [variable], preset=preset, set=values, with_=entries)
 
@@ -78,7 +92,7 @@ def explain(
     values: Values = None,
     entries: Entries = None,
     depth: Annotated[int, Field(description="Levels below the variable.", ge=0)] = 2,
-) -> str:
+) -> CallToolResult:
     """Say where a value comes from: the values, equations and sources below it."""
     return _run("explain", [variable], preset=preset, set=values, depth=depth, with_=entries)
 
@@ -89,7 +103,7 @@ def sensitivity(
     values: Values = None,
     entries: Entries = None,
     limit: Annotated[int, Field(description="Inputs at most.", ge=1)] = 15,
-) -> str:
+) -> CallToolResult:
     """List which inputs move a variable most."""
     return _run("sensitivity", [variable], preset=preset, set=values, limit=limit, with_=entries)
 
@@ -103,7 +117,7 @@ def predict(
     engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
     tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
     dtype: Annotated[str | None, Field(description="Format of weights.")] = None,
-) -> str:
+) -> CallToolResult:
     """Predict the time of one step of an LLM engine, operation by operation, and its floor."""
     return _run(
         "predict",
@@ -126,7 +140,7 @@ def predict_load(
     output: Annotated[int, Field(description="Output tokens of a request.", ge=1)] = 128,
     engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
     tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
-) -> str:
+) -> CallToolResult:
     """Predict TTFT, TPOT and throughput of a server by its rate of requests, with intervals."""
     return _run(
         "predict-load",
@@ -142,23 +156,43 @@ def predict_load(
 
 def plan(
     model: Model,
-    rate: Annotated[float, Field(description="Requests per second.", gt=0)],
+    rate: Annotated[
+        float | None, Field(description="Requests per second; or give a recording.", gt=0)
+    ] = None,
+    recording: Annotated[
+        str | None, Field(description="A file of recorded requests on this machine.")
+    ] = None,
     slo: Annotated[str | None, Field(description="Such as ttft=1s,tpot=50ms,p=99%.")] = None,
-    input_tokens: Annotated[str, Field(description="128, 64-256 or lognormal:180,0.8.")] = "1024",
-    output_tokens: Annotated[str, Field(description="As input_tokens.")] = "128",
+    input_tokens: Annotated[
+        str | None, Field(description="128, 64-256 or lognormal:180,0.8; 1024 if not given.")
+    ] = None,
+    output_tokens: Annotated[str | None, Field(description="As input_tokens; 128.")] = None,
     gpus: Annotated[
         str | None, Field(description="Accelerators to choose from: h100,h200,b200.")
     ] = None,
-) -> str:
+    engine: Annotated[str | None, Field(description="vllm, sglang, trtllm or assay.")] = None,
+    tensor: Annotated[str | None, Field(description="Tensor-parallel GPUs: 1,2,4.")] = None,
+    risk: Annotated[str | None, Field(description="Risk of missing the SLO: 10%.")] = None,
+    max_gpus: Annotated[int | None, Field(description="A budget of GPUs.", ge=1)] = None,
+    max_cost: Annotated[
+        float | None, Field(description="A budget of dollars an hour.", gt=0)
+    ] = None,
+) -> CallToolResult:
     """Plan how few GPUs serve a rate within an SLO, which, how laid out, and at what cost."""
     return _run(
         "plan",
+        [] if recording is None else [recording],
         model=model,
         rate=rate,
         slo=slo,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         gpu=gpus,
+        engine=engine,
+        tensor=tensor,
+        risk=risk,
+        max_gpus=max_gpus,
+        max_cost=max_cost,
     )
 
 
@@ -169,7 +203,7 @@ def estimate(
     where: Annotated[str, Field(description="A country or a state of the US: us_virginia.")],
     serving: Annotated[bool, Field(description="Serve the tokens instead of training.")] = False,
     gpus: Annotated[int | None, Field(description="GPUs; searched for if not given.")] = None,
-) -> str:
+) -> CallToolResult:
     """Estimate time, money, energy and emissions of training on, or serving, so many tokens."""
     return _run("estimate", [model, accelerator, tokens, where], serving=serving, gpus=gpus)
 
@@ -178,7 +212,7 @@ def diagnose(
     trace: Annotated[str, Field(description="A file or folder of a trace on this machine.")],
     model: Annotated[str | None, Field(description="The model that ran.")] = None,
     gpu: Annotated[str | None, Field(description="The GPU that it ran on.")] = None,
-) -> str:
+) -> CallToolResult:
     """Say where the time of a recorded trace went, why, and what to try."""
     return _run("diagnose", [trace], model=model, gpu=gpu)
 
@@ -187,37 +221,75 @@ def runs(
     run: Annotated[
         str | None, Field(description="A run by its id, or latest; all runs if not given.")
     ] = None,
-) -> str:
+) -> CallToolResult:
     """List the runs of the loop that improves engines, or show what one tried and kept."""
     return _run("runs", ["list"] if run is None else ["show", run])
 
 
 def validate(
     suite: Annotated[str, Field(description="kernels, training, inference or all.")] = "all",
-) -> str:
+) -> CallToolResult:
     """Score Assay's predictions of published figures: how far to trust its numbers. Takes a minute."""
     return _run("validate", suite=suite, summary=True)
 
 
-TOOLS: Final[Sequence[Callable[..., str]]] = (
+TOOLS: Final[Sequence[Callable[..., CallToolResult]]] = (
     ask, find, resolve, explain, sensitivity, predict, predict_load, plan, estimate, diagnose, runs,
     validate,
 )  # fmt: skip
 """Every tool, the most general first."""
 
 
-def _run(command: str, words: Sequence[str] = (), **options: Option) -> str:
+def _run(
+    command: str,
+    words: Sequence[str] = (),
+    change: Callable[[str], str] | None = None,
+    **options: Option,
+) -> CallToolResult:
     """What a command prints, below its command line; a refusal is an error of the tool."""
     from assay.cli.app import run
 
     arguments = [command, *_options(options), *_positional(words)]
     out, notes = io.StringIO(), io.StringIO()
-    with _one_at_a_time, contextlib.redirect_stdout(out), contextlib.redirect_stderr(notes):
+    with (
+        _one_at_a_time, kept_reports() as reports, contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(notes),
+    ):  # fmt: skip
         code = run(arguments)
-    said = [text for text in (out.getvalue().strip("\n"), notes.getvalue().strip("\n")) if text]
+    shown = out.getvalue().strip("\n")
+    said = [text for text in (shown, notes.getvalue().strip("\n")) if text]
+    line = f"assay {shlex.join(arguments)}"
     if code in REFUSED:
-        raise ToolError("\n".join(said))
-    return "\n".join([f"$ assay {shlex.join(arguments)}", *said])
+        # What is wrong stands at the end, below what is known.
+        raise ToolError(_cut("\n".join(reversed(said)), MOST_REFUSED, line))
+    if change is not None:
+        said[0] = change(shown)
+    text = _cut("\n".join([f"$ {line}", *said]), MOST_CHARACTERS, line)
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content={
+            "command": line,
+            "exit_code": code,
+            "answer": _data(reports) if change is None else None,
+        },
+    )
+
+
+def _cut(text: str, most: int, command: str) -> str:
+    """A text at whole lines, and how much more the command prints."""
+    if len(text) <= most:
+        return text
+    kept = text[:most].rpartition("\n")[0] or text[:most]
+    left = len(text) - len(kept)
+    return f"{kept}\n({left:,} more characters: {command})"
+
+
+def _data(reports: Sequence[Report]) -> Any:
+    """What `--json` prints; none where it is longer than an assistant can read."""
+    if not reports:
+        return None
+    text = json_text(reports[-1])
+    return json.loads(text) if len(text) <= MOST_CHARACTERS else None
 
 
 def _positional(words: Sequence[str]) -> Iterator[str]:

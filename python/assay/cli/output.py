@@ -81,8 +81,25 @@ def report_of(
     return Report(answer.to_json, text, as_json, answer.problem, notes, raw, details)
 
 
+_kept: list[Report] | None = None
+
+
+@contextmanager
+def kept_reports() -> Iterator[list[Report]]:
+    """A block in which every report that is shown is kept too, for its data."""
+    global _kept
+    kept: list[Report] = []
+    _kept = kept
+    try:
+        yield kept
+    finally:
+        _kept = None
+
+
 def show(report: Report) -> int:
     """Print a report and return the exit code."""
+    if _kept is not None:
+        _kept.append(report)
     # A number that contradicts what was given must not reach a pipe as if it were an answer; JSON lists the conflicts.
     contradicted = isinstance(report.problem, ContradictionError)
     with stdout_errors():
