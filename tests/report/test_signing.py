@@ -92,6 +92,20 @@ def test_the_key_of_somebody_else_is_refused(
     assert other.fingerprint in failure.statement
 
 
+def test_the_signature_of_somebody_else_is_not_replaced(
+    run: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    sign_report(run, read_private_key(keys[0]))
+    other = make_key(tmp_path / "other")
+    with pytest.raises(InputError, match=f"or one of key {other.fingerprint}, got that of key"):
+        sign_report(run, read_private_key(Path(other.private)))
+    assert verify_report(str(run), keys[1]).is_verified
+    # A damaged one is nobody's.
+    (run / "report.sig").write_text("{")
+    sign_report(run, read_private_key(Path(other.private)))
+    assert verify_report(str(run), other.public).is_verified
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [('"head": "', '"head": "0'), ('"records": ', '"records": 9'), ('"run": "', '"run": "x'),

@@ -1,7 +1,7 @@
 """`assay report` and `assay verify-report`: what a run found, and whether it is true."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.report.claim import Claim
-    from assay.report.verify import Verification
+    from assay.report.verify import Check, Verification
 
 Run = Annotated[
     str,
@@ -164,10 +164,31 @@ def verify_report_command(
         if verification.is_verified:
             yield (("verified", styles.GOOD), f"  {_extent(verification)}")
             return
-        rows = [((check.name, styles.BAD), check.statement) for check in verification.failures]
+        rows = [
+            ((_names(names), styles.BAD), reason)
+            for reason, names in _by_reason(verification.failures).items()
+        ]
         yield from table(("not verified", "reason"), rows, canvas)
 
     return report_of(verification, text, as_json)
+
+
+def _by_reason(failures: Sequence["Check"]) -> dict[str, list[str]]:
+    """What failed for the same reason, as all claims do that rest on one damaged file."""
+    reasons: dict[str, list[str]] = {}
+    for check in failures:
+        reasons.setdefault(check.statement, []).append(check.name)
+    return reasons
+
+
+def _names(names: list[str], most: int = 3) -> str:
+    """The first names, and how many more there are.
+
+    >>> _names(["final.ratio"]), _names(["a", "b", "c", "d", "e"])
+    ('final.ratio', 'a, b, c and 2 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _extent(verification: "Verification") -> str:

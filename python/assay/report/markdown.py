@@ -13,6 +13,7 @@ from assay.report.gate_words import gate_comparisons, is_gate, labels
 from assay.report.grouping import by_role, named, prices, starting
 from assay.report.headline import evidence_text, forecast_text, headline, ran_on, sentence, summary
 from assay.report.patches import patches
+from assay.report.waterfall import CAUSES_NOTE, TERMS_NOTE
 
 _ROLES: Final = (
     ("Kept", ("kept",), "Nothing was kept."),
@@ -167,10 +168,12 @@ def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
     rows = [
         (term.statement.partition(":")[0], words.shown(term.figure, term.unit)) for term in terms
     ]
-    yield from _table(("term", "median step, and 90 % of the steps"), rows)
+    yield from _table(("term", "step of median time, and 90 % of the steps"), rows)
+    yield TERMS_NOTE
+    yield ""
     causes = starting(claims, "cause.")
     if causes:
-        yield "Causes that the diagnosis found, with the time that each explains:"
+        yield f"Causes that the diagnosis found, with the time that each explains. {CAUSES_NOTE}"
         yield ""
         yield from (f"- {_text(cause.statement)}" for cause in causes)
         yield ""

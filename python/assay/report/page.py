@@ -26,6 +26,7 @@ from assay.report.headline import (
 )
 from assay.report.patches import patches
 from assay.report.run_files import EXPERIMENTS, PLAN, RunFiles, selected
+from assay.report.waterfall import CAUSES_NOTE, TERMS_NOTE
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -62,6 +63,8 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
         },
         trials=_trials(claims),
         causes=[cause.statement for cause in starting(claims, "cause.")],
+        terms_note=TERMS_NOTE,
+        causes_note=CAUSES_NOTE,
         share=_statement(claims, "waterfall.share"),
         forecasts=[sentence(forecast.statement) for forecast in starting(claims, "forecast.")],
         costs=prices(claims),

@@ -192,6 +192,22 @@ def refuse_unverified(run: str, failures: list[str]) -> None:
         )
 
 
+def refuse_other_signer(folder: Path, key: Any) -> None:
+    """The signature of somebody else is not replaced: their check would fail from then on."""
+    try:
+        signature = read_signature(folder)
+    except AssayError:
+        # A damaged one says nothing, and is made anew.
+        return
+    own = fingerprint_of(key.public_key().public_bytes_raw())
+    if signature is not None and signature.fingerprint != own:
+        raise InputError(
+            f"run {folder.name}: expected no signature, or one of key {own}, got that of key "
+            f"{signature.fingerprint}",
+            f"remove {SIGNATURE} of the run to sign it in their place",
+        )
+
+
 def fingerprint_of(public_key: bytes) -> str:
     """A short name of a key: the start of the SHA-256 of its bytes.
 

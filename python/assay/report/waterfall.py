@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 OBSERVED: Final = "observed"
 FLOOR_SHARE: Final = "floor share"
+TERMS_NOTE: Final = (
+    "The terms are those of one step, so that they add up to its time; one of them may lie outside "
+    "of what 90 % of the steps have."
+)
+CAUSES_NOTE: Final = (
+    "Causes overlap, and may take parts of several terms (a profiler lengthens launch gaps too): they "
+    "do not add up."
+)
 
 
 def waterfall(steps: pl.DataFrame) -> list[tuple[str, Interval]]:
