@@ -13,6 +13,7 @@ import pytest
 
 from assay.bench import SUITES
 from assay.cli.app import COMMANDS, program
+from assay.cli.configuration import DEFAULT_MEMBERS
 from assay.engine.core.knobs import KNOBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -122,6 +123,8 @@ def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
         command = group
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
+        if command.name in DEFAULT_MEMBERS:
+            command = command.commands[DEFAULT_MEMBERS[command.name]]
         if command is group:
             wrong.append(f"{name}: assay {' '.join(words)}")
             continue

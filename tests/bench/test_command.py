@@ -108,14 +108,14 @@ def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
     data = cli("graph", "--json").data
     assert list(data) == [
         "schema", "suite", "quick", "machine", "versions", "commit", "started", "seconds",
-        "load_average", "other_cores", "figures",
+        "load_average", "other_cores", "figures", "claim", "options",
     ]  # fmt: skip
     assert data["schema"] == "assay.bench/1"
     assert set(data["versions"]) == {"assay", "python", *session.LIBRARIES}
     (figure,) = data["figures"]
     assert list(figure) == [
         "name", "unit", "parameters", "value", "spread", "own", "ceiling", "rivals", "absent",
-        "check", "bytes", "flops", "working_set_bytes", "cold", "note",
+        "check", "bytes", "flops", "working_set_bytes", "cold", "note", "seeds", "stalls",
     ]  # fmt: skip
     assert list(figure["own"]) == ["name", "value", "interval", "p10", "p90", "rounds", "calls"]
     assert list(figure["rivals"][0])[-2:] == ["ratio", "ratio_interval"]
@@ -179,7 +179,7 @@ def test_wrong_answer_exits_with_one(cli: Any, toy: Toy) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("graf",), 'unknown suite "graf"'),
+        (("graf",), 'unknown suite or claim "graf"'),
         (("graph", "--sizes", "7"), "the suite graph has no sizes to choose"),
         (("graph", "--dtypes", "f32"), "the suite graph has no dtypes to choose"),
         (("graph", "--device", "tpu"), 'unknown device "tpu"'),

@@ -107,7 +107,13 @@ COMMANDS: Final = {
     "mcp": "mcp",
     "report": "report",
     "verify-report": "report",
-    "bench": "bench",
+    "bench run": "bench",
+    "bench compare": "bench_results",
+    "bench reproduce": "bench_results",
+    "bench gate": "bench_results",
+    "bench table": "bench_results",
+    "bench manifest": "bench_data",
+    "bench profile": "bench_profile",
     "doctor": "doctor",
     "cache": "cache",
     "config": "config",
@@ -125,6 +131,7 @@ GROUPS: Final = {
     "runs": "List, show and compare runs of the loop.",
     "store": "Share runs, traces and results in a folder or a bucket.",
     "jobs": "Follow and cancel jobs of a Ray cluster (--on).",
+    "bench": "Measure claims beside ceilings and rivals; assay bench gemm is short for run.",
 }
 """The groups of commands, and their help."""
 
@@ -151,7 +158,7 @@ EXIT_CODES: Final = {
     0: "answered",
     1: "answered, but a requested check failed",
     2: "bad input: unknown names, wrong units, contradictory values, or no solution",
-    3: "inputs are missing, and listed; of assay run: the engine gave no data; of assay gate: undecided",
+    3: "inputs are missing, and listed; of assay run: the engine gave no data; of gates: undecided",
     4: "assay run, assay gate: the engine was lost",
     5: "assay run: changes were rolled back",
     EXIT_INTERNAL: "internal error: a bug in Assay",
@@ -269,6 +276,13 @@ def _run_group(group: str, second: list[str], arguments: list[str]) -> int:
         return _invoke(members, [group, "--help"])
     command = f"{group} {second[0]}"
     if command not in COMMANDS:
+        from assay.cli.configuration import DEFAULT_MEMBERS
+
+        if group in DEFAULT_MEMBERS:
+            # Options of every command may stand before the group.
+            place = arguments.index(group) + 1
+            whole = [*arguments[:place], DEFAULT_MEMBERS[group], *arguments[place:]]
+            return _invoke([f"{group} {DEFAULT_MEMBERS[group]}"], whole)
         error = unknown_name("command", command, members)
         error.hint = error.hint or f"assay {group} --help lists the commands"
         raise error
@@ -349,7 +363,7 @@ def program(commands: Sequence[str]) -> Any:
     for name, command in by_name(root).items():
         add_options(command)
         if name in on_cluster.COMMANDS:
-            on_cluster.add_on(command)
+            on_cluster.add_on(name, command)
         read_environment(name, command)
         keep_text(command)
     return root

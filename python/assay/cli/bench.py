@@ -1,4 +1,4 @@
-"""`assay bench`: measured figures with their ceilings and rivals."""
+"""`assay bench run`: measured figures with their ceilings and rivals."""
 
 import os
 from collections.abc import Iterator
@@ -17,18 +17,22 @@ SERVING = "serving"
 """Servers are measured whole: their windows are no cases of the harness."""
 
 
-def bench_command(
-    suite: Annotated[
+def bench_run_command(
+    claim: Annotated[
         str,
         argument(
-            "SUITE",
-            "What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
+            "CLAIM",
+            "What to measure: a bench.toml, the name of a claim in bench/claims, a workload, or a "
+            "suite: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
             "load (the client of assay load), improve (searches and experiments over recorded "
             "blocks), speech (to text and back) or serving (servers side by side).",
         ),
     ],
-    device: Annotated[str, option("--device DEVICE", "Device to measure: cpu or cuda:0.")] = "cpu",
+    device: Annotated[
+        str | None,
+        option("--device DEVICE", "Device to measure: cpu or cuda:0. The claim's if not given."),
+    ] = None,
     quick: Annotated[
         bool, option("--quick", "Small sizes and few samples: a smoke test, not a measurement.")
     ] = False,
@@ -54,6 +58,12 @@ def bench_command(
         list[str] | None,
         option("--case TEXT", "Measure only cases whose name contains TEXT. May be repeated."),
     ] = None,
+    seeds: Annotated[
+        int | None, option("--seeds COUNT", "Seeds of the inputs, which share the time of a run.")
+    ] = None,
+    knob: Annotated[
+        list[str] | None, option("--knob NAME=VALUE", "A setting of a workload. May be repeated.")
+    ] = None,
     save: Annotated[
         Path | None, option("--save FILE", "Write the result as JSON, after each case.")
     ] = None,
@@ -74,7 +84,7 @@ def bench_command(
     markdown: Annotated[bool, option("--markdown", "Print a Markdown table.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Measure a suite, with ceilings and rivals.
+    """Measure a claim or a suite, with ceilings and rivals.
 
     Every figure is the median over rounds that interleave our code, the ceiling and the rivals.
     Results are checked in the same run; a wrong result ends with exit code 1.
@@ -83,62 +93,68 @@ def bench_command(
         raise InputError("--fail-on-regression needs --compare", "--compare FILE")
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
-    if suite == SERVING:
+    if claim == SERVING:
         for option, value in (("--sizes", sizes), ("--dtypes", dtypes), ("--compare", compare)):
             if value is not None:
                 raise InputError(f"{option}: expected none for the suite serving, got {value}")
         if save is not None:
-            _require_writable(save)
+            require_writable(save)
         from assay.cli.bench_serving import bench_serving
 
         return bench_serving(
-            device, model, rival or (), case or (), quick=quick, save=save, as_json=as_json
+            device or "cpu", model, rival or (), case or (), quick=quick, save=save, as_json=as_json
         )
     from assay import bench
+    from assay.bench.claims import reading, running
     from assay.bench.harness.comparison import check_comparable
     from assay.bench.harness.table import markdown as as_markdown
+    from assay.engine.loading.user_knobs import read_knobs
 
-    chosen = bench.suite(suite)
-    settings = bench.settings(
-        chosen,
-        device,
+    named = reading.claim_named(claim)
+    asked = running.Asked(
+        device=device,
         quick=quick,
         sizes=sizes,
         dtypes=dtypes,
         model=model,
         rivals=rival or (),
         cases=case or (),
+        seeds=seeds,
+        settings=read_knobs(knob or ()),
     )
+    prepared = running.prepare(named, asked, bench.suite(named.suite))
     # Measuring takes minutes: check the files first.
     earlier = None if compare is None else bench.load(compare)
     if earlier is not None:
-        check_comparable(suite, earlier)
+        check_comparable(named.suite, earlier)
     if save is not None:
-        _require_writable(save)
-    with working(f"measuring {suite}", log=True) as progress:
-        result = bench.run(chosen, settings, progress, save)
+        require_writable(save)
+    with working(f"measuring {claim}", log=True) as progress:
+        result = prepared.measure(progress, save)
     compared = None if earlier is None else bench.compare(result, earlier, tolerance)
     data: dict[str, Any] = result.to_data()
     if compared is not None:
         data["comparison"] = compared.to_data()
     return Report(
         data,
-        lambda canvas: _text(result, compared, canvas),
+        lambda canvas: result_text(result, compared, canvas),
         as_json,
-        _problem(result, compared, fail_on_regression),
+        problem_of(result, compared, fail_on_regression),
         raw=as_markdown(result, compared) if markdown else None,
     )
 
 
-def _require_writable(path: Path) -> None:
+def require_writable(path: Path) -> None:
+    """Refuse a file that could not be written after minutes of measuring."""
     folder = path.parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"cannot write {path}", "name a file in a writable folder")
 
 
-def _problem(
+def problem_of(
     result: "Result", compared: "Comparison | None", fail_on_regression: bool
 ) -> AssayError | None:
+    """What ends the command with exit code 1, after the table: wrong results, or regressions."""
     wrong = [figure.name for figure in result.figures if not figure.check.passed]
     if wrong:
         return CheckFailedError(f"wrong results: {', '.join(wrong)}")
@@ -152,7 +168,8 @@ def _problem(
     return None
 
 
-def _text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> Iterator[Line]:
+def result_text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> Iterator[Line]:
+    """The table of a result, and the conditions it was measured under."""
     from assay.bench.harness.table import RIGHT, conditions, rows
 
     header, lines = rows(result, compared)

@@ -24,6 +24,7 @@ KINDS: Final = {
     "job-files": "files that came with jobs of a cluster, brought again by the next",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",
+    "data-sets": "staged data of claims, copied or downloaded again by assay bench manifest build",
     "calibration": "measured ceilings of machines: assay calibrate measures this one again",
     "models": "downloaded models; assay pull downloads them again",
     "traces": "stored traces, which cannot be made again",

@@ -22,6 +22,8 @@ _MAX_BYTES: Final = 1 << 20
 _GLOBAL: Final = ("verbose", "quiet")
 _NOT_OF_PROJECTS: Final = {"serve": ("insecure", "api-key", "host")}
 """What a folder that somebody else wrote may not decide."""
+DEFAULT_MEMBERS: Final = {"bench": "run"}
+"""Groups that are commands, too: what `assay bench gemm` is short for."""
 
 
 class Setting(NamedTuple):
@@ -100,6 +102,9 @@ def _read_group(
         raise InputError(f"{path}: {group}: expected a table of commands, got {tables!r}")
     for member, options in tables.items():
         name = f"{group} {member}"
+        if name not in commands and group in DEFAULT_MEMBERS and not isinstance(options, dict):
+            yield from _read_options(path, f"{group} {DEFAULT_MEMBERS[group]}", {member: options})
+            continue
         if name not in commands:
             unknown = unknown_name("command", name, commands)
             raise InputError(f"{path}: {unknown.message}", unknown.hint)
@@ -194,7 +199,12 @@ def environment_variable(command: str, option: str) -> str:
     'ASSAY_SCENARIO_REPORT_JSON'
     >>> environment_variable("trace list", "--json")
     'ASSAY_TRACE_LIST_JSON'
+    >>> environment_variable("bench run", "--device")
+    'ASSAY_BENCH_DEVICE'
     """
+    group, _, member = command.partition(" ")
+    if DEFAULT_MEMBERS.get(group) == member:
+        command = group
     name = f"ASSAY_{command}_{option.removeprefix('--')}"
     return name.replace("-", "_").replace(" ", "_").upper()
 

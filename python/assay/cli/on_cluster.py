@@ -14,7 +14,7 @@ from assay.cli.global_options import parameters_of
 from assay.cli.output import show_note, show_progress, working
 from assay.errors import AssayError, InputError
 
-COMMANDS: Final = ("sweep", "minimize", "plan", "validate", "bench", "run", "rollback")
+COMMANDS: Final = ("sweep", "minimize", "plan", "validate", "bench run", "run", "rollback")
 """Commands that a cluster may run."""
 _ADDRESS: Final = "assay.on"
 
@@ -39,24 +39,24 @@ def _options(
     """The signature from which Typer builds the option."""
 
 
-def add_on(command: Any) -> None:
-    """Give a command the option."""
+def add_on(name: str, command: Any) -> None:
+    """Give a command, by its whole name, the option."""
     command.params += parameters_of(_options)
-    command.invoke = partial(_invoke, command, command.invoke)
+    command.invoke = partial(_invoke, name, command, command.invoke)
 
 
-def _invoke(command: Any, original: Any, ctx: Any) -> Any:
+def _invoke(name: str, command: Any, original: Any, ctx: Any) -> Any:
     from assay.cluster import current
 
     address = ctx.meta.get(_ADDRESS)
     if not address or current.is_job():
         return original(ctx)
-    if command.name == "run" and not ctx.params.get("replicas"):
+    if name == "run" and not ctx.params.get("replicas"):
         raise InputError(
             "--on: expected it with --replicas URL,URL,..., got it without",
             "a cluster promotes over replicas; one engine is tuned where it runs",
         )
-    return submitted(address, command.name, [command.name, *words_of(command, ctx)])
+    return submitted(address, name, [*name.split(), *words_of(command, ctx)])
 
 
 def words_of(command: Any, ctx: Any) -> Iterator[str]:

@@ -124,7 +124,8 @@ def run_command(
         option(
             "--workload NAME|FILE",
             "chat, rag, sessions, edit, batch, decode, vllm-decode, or a file of recorded requests; "
-            "transcribe or speak for models of speech. chat if not given.",
+            "transcribe or speak for models of speech; a workload on arrays, such as order-book. chat if "
+            "not given.",
         ),
     ] = None,
     load: Annotated[Path | None, option("--load FILE", "The same as --workload FILE.")] = None,

@@ -11,8 +11,7 @@ from assay.improve.engines.speech import SpeakingEngine, SpeechEngine, Transcrib
 from assay.load.workloads.spec import parse_objective, parse_slo
 from assay.load.workloads.texts import Writer
 from assay.load.workloads.workload import Objective, PlannedRequest, ServiceLevel, Workload
-from assay.planner import hardware_spec
-from assay.planner.specs import HardwareSpec
+from assay.runs.calibrated import hardware_of
 from assay.runs.subject_options import SubjectOptions
 from assay.runtime import Device
 from assay.speech.log_mel import RATE
@@ -26,8 +25,6 @@ DEFAULT_MODEL: Final = "whisper-tiny.en"
 SENTENCES: Final = 8
 _LONGEST: Final = 10 * RATE
 """Samples of a request: short ones give many answers to compare in little time."""
-CALIBRATION_S: Final = 8.0
-"""Seconds for the ceilings of the machine, where it was not calibrated before."""
 _OBJECTIVE: Final = Objective("request_throughput")
 _MOST_TOKENS: Final = 448
 """Of a text of 30 seconds, by Whisper's context."""
@@ -50,22 +47,10 @@ def open_speech(
         engine = SpeakingEngine([request.prompt for request in workload.requests])
     if given := asked.settings():
         engine.configure(given)
-    hardware = _hardware(say)
+    hardware = hardware_of(Device("cpu"), say, ("q8_0", "bf16", "f32"))
     say("counting the operations of each request")
     engine.count(hardware)
     return engine, workload
-
-
-def _hardware(say: Callable[[str], None]) -> HardwareSpec:
-    """This machine's ceilings, measured for this run where they were not before."""
-    try:
-        return hardware_spec("cpu")
-    except InputError:
-        from assay.bench.calibration import calibrate
-
-        say("calibrating cpu for this run")
-        formats = ("q8_0", "bf16", "f32")
-        return calibrate(Device("cpu"), say, formats=formats, budget_s=CALIBRATION_S).spec("run")
 
 
 def _check(asked: SubjectOptions) -> None:

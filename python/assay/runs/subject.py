@@ -19,6 +19,7 @@ from assay.load.workloads.workload import Workload
 from assay.runs.maximizing import MAXIMIZED, maximizing_rate
 from assay.runs.speech import WORKLOADS, open_speech
 from assay.runs.subject_options import SubjectOptions
+from assay.workloads.registry import WORKLOADS as ARRAY_WORKLOADS
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
@@ -54,14 +55,13 @@ def opened(
     `planned` is the workload of a run that is resumed.
     """
     _check(asked)
-    if asked.engine == "assay" and asked.workload in WORKLOADS:
+    if asked.engine == "assay" and asked.workload in (*WORKLOADS, *ARRAY_WORKLOADS):
         with interrupted_by_sigterm():
-            progress.say(f"opening the models of {asked.workload}")
-            speech, workload = open_speech(asked, planned, progress.say)
+            engine, workload = _special(asked, planned, progress)
             try:
-                yield Subject(speech, workload, None)
+                yield Subject(engine, workload, None)
             finally:
-                speech.close()
+                engine.close()
         return
     if planned is None:
         # Whatever is wrong with the workload is said before a model is downloaded or a server started.
@@ -84,6 +84,18 @@ def opened(
         finally:
             if isinstance(asked.engine, str):
                 engine.close()
+
+
+def _special(
+    asked: SubjectOptions, planned: Workload | None, progress: Progress
+) -> tuple[Engine, Workload]:
+    """The engine of a workload that is no language model's."""
+    if asked.workload in ARRAY_WORKLOADS:
+        from assay.runs.arrays import open_arrays
+
+        return open_arrays(asked, planned, progress.say)
+    progress.say(f"opening the models of {asked.workload}")
+    return open_speech(asked, planned, progress.say)
 
 
 def _subject(

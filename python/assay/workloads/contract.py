@@ -1,6 +1,6 @@
 """What a workload on arrays gives: data by seed, a program, a check, rivals and its work.
 
-Order-book events, protein structures and point clouds are such workloads. Whoever gives this is
+Order-book events, protein structures and point clouds are such workloads. One that gives this is
 measured by `assay bench` and tuned by `assay run` without further code.
 """
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from assay.bench.harness.clocks import Call, Clock
@@ -139,6 +140,16 @@ class Settings:
     rivals: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     """Parts of the names of the cases to measure; none means all."""
+    data: Path | None = None
+    """Staged inputs, of a workload that reads them from a file."""
+    data_units: int | None = None
+    """Units of work in that file."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a workload other than those that users get."""
+
+    def of_cases(self, names: Sequence[str], settings: Mapping[str, Any]) -> Settings:
+        """The same for cases of these whole names, with settings of a workload."""
+        return replace(self, cases=tuple(names), settings=settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +171,7 @@ class Suite:
     """Whether `--model` names what it measures."""
     finish: Callable[[Any, Device], str] | None = None
     """Called with the result; returns a line to print."""
+    seeding: Literal["inputs", "rounds", "none"] = "none"
+    """Whether a seed changes the inputs, every round is of another seed, or inputs are fixed."""
+    is_timed: bool = True
+    """False where figures do not depend on the machine: replays of recordings."""

@@ -91,7 +91,7 @@ def _verdict(now: Figure, then: Figure, tolerance: float, incomparable: str | No
     reason = incomparable or _unusable(now, then)
     if reason is not None:
         return Verdict(now.name, INVALID, None, None, reason)
-    by, values_now, values_then = _values(now, then)
+    by, values_now, values_then = common_values(now, then)
     ratio = median(values_now) / median(values_then)
     interval = ratio_interval(values_now, values_then)
     return Verdict(now.name, decide(interval, tolerance), ratio, interval, by)
@@ -125,7 +125,7 @@ def _unusable(now: Figure, then: Figure) -> str | None:
     return None
 
 
-def _values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]]:
+def common_values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]]:
     """What the figures are compared by, and its values in both runs; more is better."""
     for mine, theirs in _references(now, then):
         values_now, values_then = now.paired(mine), then.paired(theirs)

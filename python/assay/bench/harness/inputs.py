@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from assay.bench.harness.seeding import shifted
 from assay.runtime.allocation import empty
 from assay.runtime.array import Array
 from assay.runtime.dtypes import BY_NAME, bfloat16
@@ -37,12 +38,16 @@ def rotated_copies(device: Device, nbytes: int, quick: bool) -> int:
     return max(2, -(-_TIMES_THE_CACHE * cache // max(nbytes, 1)))
 
 
-@functools.lru_cache(maxsize=4)
 def standard_normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
     """Normally distributed values, like activations and weights.
 
     Read-only and cached, because consecutive cases of a suite use the same ones.
     """
+    return _standard_normal(shape, shifted(seed))
+
+
+@functools.lru_cache(maxsize=4)
+def _standard_normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
     drawn = np.random.default_rng(seed).standard_normal(shape, np.float32)
     drawn.flags.writeable = False
     return drawn
@@ -54,7 +59,7 @@ _EXACT_IN_FP32 = 2**24
 
 def small_integers(size: int, seed: int) -> NumPyArray:
     """Small integers as f32, whose sums are exact in FP64."""
-    return np.random.default_rng(seed).integers(0, 16, size).astype(np.float32)
+    return np.random.default_rng(shifted(seed)).integers(0, 16, size).astype(np.float32)
 
 
 def integers_with_exact_sum(size: int, seed: int, repeats: int = 1) -> NumPyArray:
@@ -65,7 +70,9 @@ def integers_with_exact_sum(size: int, seed: int, repeats: int = 1) -> NumPyArra
     """
     largest = min(_EXACT_IN_FP32 // max(size * repeats, 1), 15)
     if largest:
-        return np.random.default_rng(seed).integers(0, largest + 1, size).astype(np.float32)
+        return (
+            np.random.default_rng(shifted(seed)).integers(0, largest + 1, size).astype(np.float32)
+        )
     values = np.zeros(size, np.float32)
     values[:: -(-size * repeats // (_EXACT_IN_FP32 - repeats))] = 1.0
     return values

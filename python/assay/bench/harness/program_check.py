@@ -7,11 +7,17 @@ earlier run, outputs taken from elsewhere, and more units than there are in the 
 from __future__ import annotations
 
 import math
+import time
+from typing import Final
 
 from assay.workloads.contract import ArrayWorkload, Program
 
-_FRESH_SEED = 1_000_003
+_FRESH_SEED: Final = 1_000_003
 """Beyond the seeds of claims: data that the program has not seen."""
+_TIMES_ON_NEW_DATA: Final = 5.0
+"""New data may miss every cache and page; no program is honest that takes longer than so many times."""
+_CLOCK_S: Final = 1e-3
+"""Below this, what other programs take of a core decides."""
 
 
 class ProgramCheck:
@@ -25,16 +31,24 @@ class ProgramCheck:
         self.against = "an independent implementation"
         self.tolerance = 0.0
         self.complaints: list[str] = []
+        self.fresh_seconds: list[float] = []
         self._checks = 0
 
     def error(self, _: int) -> float:
         """The relative error on new data; NaN where the program did not do the work."""
         self._checks += 1
-        data = self.workload.generate(_FRESH_SEED + self._checks, self.size)
+        data, other = (
+            self.workload.generate(_FRESH_SEED + 2 * self._checks + place, self.size)
+            for place in range(2)
+        )
         self.program.load(data)
         self.program.poison()
         untouched = self.workload.verify(self.program.outputs(), data)
+        start = time.perf_counter()
         self.program.run()
+        self.fresh_seconds.append(time.perf_counter() - start)
+        # What is computed when outputs are read would be of the data that are loaded now.
+        self.program.load(other)
         verified = self.workload.verify(self.program.outputs(), data)
         self.against, self.tolerance = verified.against, verified.tolerance
         if untouched.error <= untouched.tolerance:
@@ -48,6 +62,21 @@ class ProgramCheck:
         if verified.error > verified.tolerance:
             self._complain(f"outputs differ from {verified.against} on data not seen before")
         return verified.error
+
+    def is_fake(self, timed_s: float, floor_s: float | None) -> bool:
+        """Whether timed runs cannot have done the work that runs on new data did."""
+        if floor_s is not None and timed_s < floor_s:
+            self._complain(
+                f"faster than this machine moves its bytes: {timed_s:.2e} s, floor {floor_s:.2e} s"
+            )
+            return True
+        fresh_s = min(self.fresh_seconds)
+        if fresh_s > _TIMES_ON_NEW_DATA * timed_s + _CLOCK_S:
+            self._complain(
+                f"{fresh_s / timed_s:.0f} times as fast on data that were seen before: outputs are kept"
+            )
+            return True
+        return False
 
     def _complain(self, text: str) -> float:
         self.complaints.append(text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from assay import json_records, paths
 from assay.answers import data_of, finite
 from assay.bench.harness.case import UNITS
+from assay.bench.harness.stalls import Stalls, from_data as stalls_from
 from assay.bench.harness.statistics import median, median_interval, quantile
 from assay.errors import InputError
 
@@ -66,6 +67,13 @@ class Verification:
         return self.error <= self.tolerance
 
 
+class SeedRounds(NamedTuple):
+    """How many of the rounds, in their order, had the inputs of a seed."""
+
+    seed: int
+    rounds: int
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One case as it was measured."""
@@ -85,6 +93,10 @@ class Figure:
     cold: bool | None
     """Whether the inputs rotate through more than the last-level cache; None where unknown."""
     note: str
+    seeds: tuple[SeedRounds, ...] = ()
+    """Seeds of the rounds; files from before seeds have none."""
+    stalls: Stalls | None = None
+    """Where the time of our samples went; None in older files."""
 
     @property
     def value(self) -> float:
@@ -107,14 +119,25 @@ class Figure:
 
         Above one our code is better, whether the unit is a rate or a time.
         """
-        pairs = [
-            (own, theirs)
+        return [ratio for ratio in self.ratios(other) if ratio is not None]
+
+    def by_seed(self, values: Sequence[float | None]) -> dict[int, list[float]]:
+        """Values of rounds, one for each, by their seed."""
+        parts: dict[int, list[float]] = {}
+        start = 0
+        for seed, count in self.seeds:
+            known = [value for value in values[start : start + count] if value is not None]
+            parts.setdefault(seed, []).extend(known)
+            start += count
+        return {seed: part for seed, part in parts.items() if part}
+
+    def ratios(self, other: Series) -> list[float | None]:
+        """The ratio to another subject in each round; None in one that either skipped."""
+        is_rate = UNITS[self.unit].higher_is_better
+        return [
+            None if own is None or theirs is None else own / theirs if is_rate else theirs / own
             for own, theirs in zip(self.own.rounds, other.rounds, strict=True)
-            if own is not None and theirs is not None
         ]
-        if UNITS[self.unit].higher_is_better:
-            return [own / theirs for own, theirs in pairs]
-        return [theirs / own for own, theirs in pairs]
 
     def to_data(self) -> dict[str, Any]:
         """As plain data."""
@@ -125,6 +148,8 @@ class Figure:
             "absent": dict(self.absent),
             "check": {**asdict(self.check), "passed": self.check.passed},
             **data_of(self, "bytes flops working_set_bytes cold note"),
+            "seeds": [{"seed": seed, "rounds": count} for seed, count in self.seeds],
+            "stalls": None if self.stalls is None else self.stalls.to_data(),
         }
 
     def _versus(self, other: Series) -> dict[str, Any]:
@@ -153,14 +178,15 @@ class Result:
     other_cores: float | None
     """Mean number of cores that other processes used during the run; None where unknown."""
     figures: tuple[Figure, ...]
+    claim: Mapping[str, Any] | None = None
+    """The claim that was measured, as its file has it; None for a suite alone."""
+    options: Mapping[str, Any] | None = None
+    """What was asked for, so that it can be asked for again; None in older files."""
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, in the schema of the file."""
-        return {
-            "schema": SCHEMA,
-            **asdict(self),
-            "figures": [figure.to_data() for figure in self.figures],
-        }
+        about = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"schema": SCHEMA, **about, "figures": [figure.to_data() for figure in self.figures]}
 
     def save(self, path: Path) -> None:
         """Write the whole file or none of it, one figure a line."""
@@ -207,6 +233,8 @@ def _result(data: Mapping[str, Any]) -> Result:
         # Older files have none.
         other_cores=None if data.get("other_cores") is None else float(data["other_cores"]),
         figures=tuple(_figure(figure) for figure in data["figures"]),
+        claim=None if data.get("claim") is None else dict(data["claim"]),
+        options=None if data.get("options") is None else dict(data["options"]),
     )
 
 
@@ -238,6 +266,10 @@ def _figure(data: Mapping[str, Any]) -> Figure:
         working_set_bytes=data["working_set_bytes"],
         cold=data["cold"],
         note=str(data["note"]),
+        seeds=tuple(
+            SeedRounds(int(part["seed"]), int(part["rounds"])) for part in data.get("seeds", ())
+        ),
+        stalls=stalls_from(data["stalls"]) if data.get("stalls") else None,
     )
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from assay.bench.harness.case import UNITS, Absent, Case, PreparedCase, Subject
-from assay.bench.harness.clocks import SelfTimedClock
+from assay.bench.harness.clocks import DeviceClock, SelfTimedClock
 from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.result import Figure, Series, Verification
+from assay.bench.harness.stalls import StallMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,18 @@ class SamplingPlan:
     """After this long `MIN_SAMPLES` rounds suffice, though they give no confidence interval."""
     waits_for_idle: bool = True
     """Whether a sample waits until no other thread of the process runs."""
+    warm_up: int = 1
+    """Untimed samples of every subject before the first round."""
+
+    def shared_by(self, parts: int) -> SamplingPlan:
+        """The plan of one of so many seeds, which have the time of one run together."""
+        return replace(
+            self,
+            seconds=self.seconds / parts,
+            min_rounds=math.ceil(self.min_rounds / parts),
+            max_rounds=math.ceil(self.max_rounds / parts),
+            max_seconds=self.max_seconds / parts,
+        )
 
 
 FULL: Final = SamplingPlan(
@@ -41,17 +54,19 @@ MIN_SAMPLES: Final = 3
 """Samples of a slow rival, which then skips further rounds."""
 
 
-def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
-    """Prepare a case, check it, measure it, check it again."""
+def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None, parts: int = 1) -> Figure:
+    """Prepare a case, check it, measure it, check it again: one of `parts` seeds."""
     if case.rounds is not None:
         plan = replace(plan, min_rounds=case.rounds, max_rounds=case.rounds)
     if case.max_seconds is not None:
         plan = replace(plan, max_seconds=case.max_seconds)
+    plan = plan.shared_by(parts)
     prepared = case.prepare()
     present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
     subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]
     error = prepared.check.error(0)
     samplers = [Sampler(subject, plan) for subject in subjects]
+    samplers[0].meter = StallMeter(on_gpu=samplers[0].is_on_gpu)
     _rounds(samplers, plan)
     # The last call is checked too: the first check would miss a buffer that later calls corrupt.
     error = _worse(error, prepared.check.error(samplers[0].made - 1))
@@ -82,6 +97,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
         working_set_bytes=prepared.working_set_bytes,
         cold=_is_cold(prepared, cache_bytes),
         note="; ".join(filter(None, [prepared.note, *dict.fromkeys(prepared.degradations())])),
+        stalls=samplers[0].meter.total,
     )
 
 
@@ -95,7 +111,10 @@ class Sampler:
         self.used = 0.0
         self.values: list[float | None] = []
         self.calls = 1
-        self.sample()
+        self.meter: StallMeter | None = None
+        """Of our own code, in the rounds."""
+        for _ in range(max(plan.warm_up, 1)):
+            self.sample()
         if (
             not isinstance(subject.clock, SelfTimedClock)
             and self.used < plan.min_sample_seconds * 10
@@ -118,10 +137,20 @@ class Sampler:
     def sample(self) -> float:
         """One sample, without a warm-up call: the mean of what its calls took."""
         start = time.perf_counter()
+        if self.meter is not None:
+            self.meter.begin()
         value = self.subject.clock.measure(self.subject.call, self.made, self.calls)
+        if self.meter is not None:
+            self.meter.end(value * self.calls if self.is_on_gpu else None)
         self.made += self.calls
         self.used += time.perf_counter() - start
         return value
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether its clock is that of a GPU."""
+        clock = self.subject.clock
+        return isinstance(clock, DeviceClock) and clock.device.capabilities.is_gpu
 
     @property
     def count(self) -> int:

@@ -7,7 +7,8 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +16,11 @@ from typing import Any, Final
 from assay._native import build_info
 from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
-from assay.bench.harness.case import Settings, Suite
-from assay.bench.harness.result import Figure, Result
+from assay.bench.harness.case import Case, Settings, Suite
+from assay.bench.harness.merging import merged
+from assay.bench.harness.result import Figure, Result, SeedRounds
 from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
+from assay.bench.harness.seeding import seeded
 from assay.errors import InputError
 from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
@@ -65,10 +68,17 @@ def run(
     options: Settings,
     progress: Callable[[str], None] | None = None,
     save: Path | None = None,
+    *,
+    seeds: Sequence[int] = (0,),
+    warm_up: int = 1,
+    claim: Mapping[str, Any] | None = None,
+    required: Sequence[str] = (),
 ) -> Result:
     """Measure every case of a suite; `progress` receives the name of each.
 
     `save` is written after each case, so that a run that is ended early keeps what it measured.
+    Several seeds share the time of one run; each prepares its own inputs. Without a rival that is
+    `required`, nothing after its first case is measured.
     """
     report = progress or (lambda _: None)
     facts = machine(options.device)
@@ -76,7 +86,8 @@ def run(
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
     about, commit = versions(options.device), _commit()
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
-    cases = selection.cases(chosen.cases(options), options.cases)
+    plan = replace(plan, warm_up=warm_up)
+    cases = {seed: _cases(chosen, options, seed) for seed in seeds}
     figures: list[Figure] = []
 
     def so_far() -> Result:
@@ -91,17 +102,63 @@ def run(
             load_average=(load_before, os.getloadavg()),
             other_cores=background.cores(),
             figures=tuple(figures),
+            claim=claim,
+            options={**_asked(options), "seeds": list(seeds), "warm_up": warm_up},
         )
 
-    for number, case in enumerate(cases, 1):
-        report(f"[{number}/{len(cases)}] {case.name}")
-        figures.append(measure(case, plan, facts.cache_bytes))
+    total = len(cases[seeds[0]])
+    for number in range(total):
+        by_seed: dict[int, Figure] = {}
+        for seed in seeds:
+            # A case is let go once it is measured, with the files and servers that it holds.
+            case = cases[seed].pop(0)
+            which = f", seed {seed}" if len(seeds) > 1 else ""
+            report(f"[{number + 1}/{total}] {case.name}{which}")
+            with seeded(seed):
+                by_seed[seed] = measure(case, plan, facts.cache_bytes, len(seeds))
+            _require(required, by_seed[seed])
+        figures.append(_with_seeds(chosen, merged(by_seed)))
         if save is not None:
             so_far().save(save)
     result = so_far()
     if chosen.finish is not None:
         report(chosen.finish(result, options.device))
     return result
+
+
+def _cases(chosen: Suite, options: Settings, seed: int) -> list[Case]:
+    with seeded(seed):
+        return selection.cases(chosen.cases(options), options.cases)
+
+
+def _require(rivals: Sequence[str], figure: Figure) -> None:
+    for rival in rivals:
+        if rival in figure.absent:
+            raise InputError(
+                f"{figure.name}: expected the rival {rival}, which is {figure.absent[rival]}",
+                "install it, or take it out of rivals.required of the claim",
+            )
+
+
+def _asked(options: Settings) -> dict[str, Any]:
+    """The options of a run as a file keeps them."""
+    return {
+        "device": options.device.name,
+        "sizes": ",".join("x".join(map(str, size)) for size in options.sizes) or None,
+        "dtypes": ",".join(options.dtypes) or None,
+        "model": options.model,
+        "rivals": list(options.rivals),
+        "cases": list(options.cases),
+        "settings": dict(options.settings),
+    }
+
+
+def _with_seeds(chosen: Suite, figure: Figure) -> Figure:
+    """Rounds that are seeds each, named so."""
+    if chosen.seeding != "rounds":
+        return figure
+    rounds = tuple(SeedRounds(number, 1) for number in range(len(figure.own.rounds)))
+    return replace(figure, seeds=rounds)
 
 
 def versions(device: Device) -> dict[str, str | None]:

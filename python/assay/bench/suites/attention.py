@@ -14,6 +14,7 @@ from assay.bench.harness.case import Absent, Case, PreparedCase, Settings, Size,
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.graph_batches import batch_into_graphs
 from assay.bench.harness.inputs import NumPyArray
+from assay.bench.harness.seeding import shifted
 from assay.bench.harness.text import shape_text
 from assay.bench.rivals.numpy import numpy_rival
 from assay.bench.rivals.pytorch import pytorch_graph, pytorch_rival
@@ -155,7 +156,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Prepa
     activation = _activation(device, dtype)
     per_sequence = -(-tokens // BLOCK)
     # Blocks are shuffled, as they are after a while of serving.
-    order = np.random.default_rng(4).permutation(sequences * per_sequence)
+    order = np.random.default_rng(shifted(4)).permutation(sequences * per_sequence)
     tables = order.reshape(sequences, per_sequence).astype(np.int32)
     distinct = min(sequences, DISTINCT)
     host_q = inputs.standard_normal((sequences, heads.queries, heads.width), 1)
@@ -270,4 +271,5 @@ SUITE = Suite(
     dtypes=DTYPES,
     axes=(1, 2),
     size_meaning="TOKENS of a prompt or SEQUENCESxTOKENS of contexts",
+    seeding="inputs",
 )

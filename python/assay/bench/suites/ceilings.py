@@ -219,4 +219,6 @@ def graph_node(device: Device) -> PreparedCase:
     )
 
 
-SUITE = Suite("ceilings", cases, axes=(1,), size_meaning="bytes, such as 32K or 256M")
+SUITE = Suite(
+    "ceilings", cases, axes=(1,), size_meaning="bytes, such as 32K or 256M", seeding="inputs"
+)

@@ -152,4 +152,5 @@ SUITE = Suite(
     dtypes=tuple(dict.fromkeys((*FORMATS, "fp8", "int4", *BLOCKS))),
     axes=(2, 3),
     size_meaning="OUTPUTSxINPUTS or ROWSxOUTPUTSxINPUTS",
+    seeding="inputs",
 )

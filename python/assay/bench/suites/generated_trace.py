@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from assay.bench.harness.seeding import shifted
+
 LAYERS: Final = 32
 
 _ELEMENTWISE: Final = (
@@ -80,7 +82,7 @@ class Written(NamedTuple):
 
 def write(path: Path, events: int, seed: int = 1) -> Written:
     """Write a trace of at least so many events, whole steps of decoding."""
-    source = random.Random(seed)
+    source = random.Random(shifted(seed))
     counts = dict.fromkeys(("events", "kernels", "kernel_ns", "copies", "copy_ns", "steps"), 0)
     with path.open("w", encoding="ascii", buffering=1 << 20) as file:
         file.write(_head())

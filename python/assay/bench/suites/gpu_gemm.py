@@ -11,6 +11,7 @@ from assay import ops, xp
 from assay.bench.harness import checks, counting, inputs
 from assay.bench.harness.case import Case, PreparedCase, Size, Subject
 from assay.bench.harness.clocks import Call, DeviceClock
+from assay.bench.harness.seeding import shifted
 from assay.bench.harness.text import shape_text
 from assay.bench.rivals.pytorch import pytorch_rival
 from assay.bench.suites import low_precision
@@ -59,7 +60,7 @@ def _rows(count: int) -> inputs.NumPyArray:
 
 
 def _fp8(device: Device, m: int, k: int, n: int) -> PreparedCase:
-    source = np.random.default_rng(1)
+    source = np.random.default_rng(shifted(1))
     kinds = low_precision.to_e4m3(inputs.standard_normal((_KINDS,), 2) * 16)
     codes = [kinds[source.integers(0, _KINDS, (rows, k), np.uint16)] for rows in (m, n)]
     scales = [source.uniform(0.01, 0.03, rows).astype(np.float32) for rows in (m, n)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import HostClock, SelfTimedClock
+from assay.bench.harness.seeding import shifted
 from assay.bench.harness.table import TIMES_AT_MOST
 from assay.bench.rivals.process_start import environment
 from assay.bench.suites.generated_graphs import GeneratedGraph, generate, spread_point
@@ -86,7 +87,7 @@ def cases(settings: Settings) -> list[Case]:
 def _bulk(graphs: Callable[[], GeneratedGraph], varying: int, batch: int) -> PreparedCase:
     graph = graphs()
     compiled = graph.registry.compile(graph.roots, graph.targets)
-    source = np.random.default_rng(1)
+    source = np.random.default_rng(shifted(1))
     columns: dict[str, Any] = dict(graph.point)
     for name in graph.roots[:: ROOTS // varying][:varying]:
         columns[name] = graph.point[name] * source.uniform(0.8, 1.25, batch)

@@ -207,4 +207,4 @@ def _experiments(noise: RecordedNoise, quick: bool) -> list[Case]:
     ]
 
 
-SUITE = Suite("improve", cases, devices=("cpu",))
+SUITE = Suite("improve", cases, devices=("cpu",), seeding="rounds", is_timed=False)

@@ -9,6 +9,7 @@ import numpy as np
 from assay import ops
 from assay.bench.harness import inputs
 from assay.bench.harness.inputs import NumPyArray
+from assay.bench.harness.seeding import shifted
 from assay.bench.suites import low_precision
 from assay.engine.loading.dequantize import dequantize
 from assay.ops.formats import BLOCKS, INT4_GROUP, STORED_BLOCKS
@@ -28,7 +29,7 @@ _EXPONENTS: Final = (118, 126)
 
 def random_blocks(format: str, rows: int, inner: int, seed: int) -> NumPyArray:
     """Rows of blocks with random codes and scales, as bytes."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(shifted(seed))
     values, size = BLOCKS[format]
     count = rows * inner // values
     blocks = random.integers(0, 256, (count, size), dtype=np.uint8)

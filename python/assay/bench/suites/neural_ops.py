@@ -11,6 +11,7 @@ from assay import ops, xp
 from assay.bench.harness import checks, inputs
 from assay.bench.harness.clocks import Call
 from assay.bench.harness.inputs import NumPyArray
+from assay.bench.harness.seeding import shifted
 from assay.bench.suites.operation import Operation, OperationSetup, PreparedOperation
 from assay.runtime.array import Array
 
@@ -154,7 +155,7 @@ def _rope(setup: OperationSetup) -> PreparedOperation:
 def _gather(setup: OperationSetup) -> PreparedOperation:
     host = inputs.standard_normal(setup.shape, 1)
     x = setup.rotated(inputs.upload(setup.device, host))
-    order = np.random.default_rng(2).permutation(setup.rows).astype(np.int32)
+    order = np.random.default_rng(shifted(2)).permutation(setup.rows).astype(np.int32)
     rows = xp.asarray(order, device=setup.device, copy=True)
     out = setup.rotated(xp.empty(setup.shape, dtype=xp.float32, device=setup.device))
 

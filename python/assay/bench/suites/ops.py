@@ -151,4 +151,4 @@ def _host_time(device: Device, pinned: bool) -> PreparedCase:
     )
 
 
-SUITE = Suite("ops", cases, dtypes=DTYPES, axes=(2,), size_meaning="ROWSxCOLUMNS")
+SUITE = Suite("ops", cases, dtypes=DTYPES, axes=(2,), size_meaning="ROWSxCOLUMNS", seeding="inputs")

@@ -24,6 +24,6 @@ def suite(name: str) -> Suite:
         return suite_of(name)
     if name not in SUITES:
         known = (*SUITES, *WORKLOADS)
-        raise unknown_name("suite", name, known, "assay bench --help lists them")
+        raise unknown_name("suite", name, known, "assay bench run --help lists them")
     loaded: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
     return loaded

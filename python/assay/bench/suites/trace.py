@@ -144,4 +144,4 @@ def _difference(got: int, expected: int) -> float:
     return abs(got - expected) / expected
 
 
-SUITE = Suite("trace", cases, axes=(1,), size_meaning="events", devices=("cpu",))
+SUITE = Suite("trace", cases, axes=(1,), size_meaning="events", devices=("cpu",), seeding="inputs")

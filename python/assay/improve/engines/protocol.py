@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkab
 
 from assay.errors import AssayError
 from assay.improve.engines.process import ServerRecord
+from assay.improve.levers.lever import Lever
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
@@ -172,6 +173,10 @@ class Engine(Protocol):
     def residents(self) -> Residents | None:
         """Servers of several settings at once, where this engine can have them."""
         return None
+
+    def levers(self) -> Sequence[Lever]:
+        """Levers of its own, beside those of the library."""
+        return []
 
     def is_live(self, changes: Mapping[str, Setting]) -> bool:
         """Whether a change is made without a restart: of hot knobs, or to a server that runs."""

@@ -26,6 +26,7 @@ from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.undo import TRIAL_OVER, JournaledChange, composed_inverse, undone_by
+from assay.improve.levers.lever import Lever
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 
@@ -216,6 +217,10 @@ class JournaledEngine(Engine):
     def residents(self) -> Residents | None:
         """The engine's; changes between them are journaled as others are."""
         return self.inner.residents()
+
+    def levers(self) -> Sequence[Lever]:
+        """The engine's."""
+        return self.inner.levers()
 
     def is_live(self, changes: Mapping[str, Setting]) -> bool:
         """Whether a change is made without a restart."""

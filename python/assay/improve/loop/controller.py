@@ -57,7 +57,7 @@ def run_loop(
     Ctrl-C ends the search; what is known by then is reported. `resume` goes on with an earlier run,
     whose budget comes on top; `subject` says how its command named the engine.
     """
-    check_levers(engine.describe().engine, options)
+    check_levers(engine.describe().engine, options, engine.levers())
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
     try:

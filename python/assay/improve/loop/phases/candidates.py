@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -138,9 +139,9 @@ def _planned_share(known: Known) -> tuple[float | None, str]:
     return floor_s / (batch * outputs / throughput), ""
 
 
-def check_levers(engine: str | None, options: RunOptions) -> None:
+def check_levers(engine: str | None, options: RunOptions, own: Sequence[Lever] = ()) -> None:
     """Refuse a lever file, or a name that no lever of an engine (None: of any) has."""
-    levers = loading.load(engine, options.lever_files)
+    levers = [*loading.load(engine, options.lever_files), *own]
     for name in (*options.only, *options.skip):
         loading.find(levers, name)
 
@@ -149,7 +150,8 @@ def choose_candidates(state: RunState) -> None:
     """Qualify, list what applies, and rank it."""
     state.begin("candidates")
     state.progress.say("asking which levers apply")
-    levers = loading.load(state.description.engine, state.options.lever_files)
+    library = loading.load(state.description.engine, state.options.lever_files)
+    levers = [*library, *state.engine.levers()]
     applicable, skipped = candidates(
         _wanted(state, levers),
         state.description,

@@ -1,0 +1,139 @@
+"""The data sets of claims with their hashes: built once, held against what is here later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay import json_records, paths
+from assay.bench.claims import staging
+from assay.bench.claims.claim import Claim
+from assay.bench.claims.reading import claim_named
+from assay.errors import InputError
+from assay.files import read_json
+from assay.workloads.registry import WORKLOADS, workload as workload_named
+
+SCHEMA: Final = "assay.manifest/1"
+STAGED: Final = "staged"
+GENERATED: Final = "generated"
+BY_SUITE: Final = "made by the suite"
+INTACT, ALTERED, MISSING = "intact", "altered", "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A data set of a claim."""
+
+    claim: str
+    source: str
+    """staged, generated, or made by the suite, whose inputs have no file and no hash."""
+    generator: str
+    """The workload or suite, or where the file came from."""
+    seed: int | None
+    size: int | None
+    """Units of work."""
+    sha256: str | None
+    nbytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a data set."""
+
+    entry: Entry
+    status: str
+    reason: str
+
+
+def build(
+    claims: Sequence[Claim], budget_bytes: int, say: Callable[[str], None]
+) -> tuple[list[Entry], list[staging.Eviction]]:
+    """Stage and hash the data of claims; what does not fit into the budget goes, oldest first."""
+    entries: list[Entry] = []
+    for claim in claims:
+        say(claim.name)
+        entries += _entries(claim, budget_bytes)
+    return entries, list(staging.evict(budget_bytes))
+
+
+def _entries(claim: Claim, budget_bytes: int) -> list[Entry]:
+    data = claim.data
+    if data.file:
+        kept = staging.stage(claim, budget_bytes)
+        return [Entry(claim.name, STAGED, data.file, None, data.units, kept.sha256, kept.nbytes)]
+    if claim.suite not in WORKLOADS:
+        return [
+            Entry(claim.name, BY_SUITE, data.generator, seed, None, None, None)
+            for seed in data.seeds
+        ]
+    workload = workload_named(claim.suite)
+    size = data.size or workload.sizes.usual
+    entries = []
+    for seed in data.seeds:
+        made = workload.generate(seed, size)
+        nbytes = sum(array.nbytes for array in made.arrays.values())
+        entries.append(Entry(claim.name, GENERATED, claim.suite, seed, size, made.sha256, nbytes))
+    return entries
+
+
+def save(entries: Sequence[Entry], path: Path) -> None:
+    """Write a manifest, one data set a line."""
+    data = {"schema": SCHEMA, "data_sets": [asdict(entry) for entry in entries]}
+    paths.write_atomically(path, f"{json_records.dumps(data, depth=2)}\n".encode())
+
+
+def load(path: Path) -> list[Entry]:
+    """Read a manifest; raises `InputError` for anything else."""
+    data = read_json("manifest", path)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        got = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise InputError(
+            f"{path}: expected a manifest of schema {SCHEMA}, got {json.dumps(got)}",
+            "assay bench manifest build writes one",
+        )
+    try:
+        return [_entry(entry) for entry in data["data_sets"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: expected data_sets, got {error}") from None
+
+
+def _entry(data: Mapping[str, Any]) -> Entry:
+    return Entry(**{name: data[name] for name in Entry.__dataclass_fields__})
+
+
+def verify(entries: Sequence[Entry]) -> list[Verdict]:
+    """Hash every data set again, and generate again what a generator made."""
+    return [_verified(entry) for entry in entries]
+
+
+def _verified(entry: Entry) -> Verdict:
+    if entry.source == BY_SUITE:
+        return Verdict(entry, INTACT, "made anew in every run")
+    if entry.source == GENERATED:
+        made = workload_named(entry.generator).generate(entry.seed or 0, entry.size or 1)
+        return _compared(entry, made.sha256, "generated again")
+    path = staging.folder() / str(entry.sha256)
+    if not path.is_file():
+        return Verdict(entry, MISSING, f"not staged: assay bench manifest build {entry.claim}")
+    return _compared(entry, staging.digest(path), "hashed again")
+
+
+def _compared(entry: Entry, got: str, how: str) -> Verdict:
+    if got == entry.sha256:
+        return Verdict(entry, INTACT, how)
+    return Verdict(entry, ALTERED, f"sha256 is {got[:12]}..., not {str(entry.sha256)[:12]}...")
+
+
+def claims_of(names: Sequence[str]) -> list[Claim]:
+    """The claims of these names, each of which must be one with data."""
+    claims = [claim_named(name) for name in names]
+    for claim in claims:
+        if claim.path is None:
+            raise InputError(
+                f"{claim.name}: expected a claim with a bench.toml, got a suite",
+                "bench/claims has those of the suites",
+            )
+    return claims

@@ -1,0 +1,141 @@
+"""Runs a claim: its suite with its seeds, data and rivals, over the one measurement loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.bench.claims.claim import SEEDS, Claim
+from assay.bench.claims.staging import stage
+from assay.bench.harness import session
+from assay.bench.harness.case import Settings, Suite
+from assay.bench.harness.result import Result
+from assay.bench.suites.registry import suite as suite_named
+from assay.errors import InputError
+from assay.workloads.registry import WORKLOADS, workload as workload_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line gives in place of what the claim says; None leaves the claim's."""
+
+    device: str | None = None
+    quick: bool = False
+    sizes: str | None = None
+    dtypes: str | None = None
+    model: str | None = None
+    rivals: Sequence[str] = ()
+    cases: Sequence[str] = ()
+    seeds: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim that was checked and can be measured."""
+
+    claim: Claim
+    suite: Suite
+    settings: Settings
+    seeds: tuple[int, ...]
+
+    def measure(
+        self, progress: Callable[[str], None] | None = None, save: Path | None = None
+    ) -> Result:
+        """Measure every case."""
+        claim = self.claim
+        return session.run(
+            self.suite,
+            self.settings,
+            progress,
+            save,
+            seeds=self.seeds,
+            warm_up=claim.run.warm_up,
+            claim=None if claim.path is None else claim.to_data(),
+            required=claim.rivals.required,
+        )
+
+
+def prepare(claim: Claim, asked: Asked, chosen: Suite | None = None) -> Prepared:
+    """Check a claim and its data before anything is measured; `chosen` is its suite."""
+    chosen = chosen or suite_named(claim.suite)
+    run = claim.run
+    if run.warm_up < 1:
+        raise InputError(f"{claim.name}: run.warm_up: expected at least 1, got {run.warm_up}")
+    size = None if claim.data.size is None or asked.quick else str(claim.data.size)
+    settings = session.settings(
+        chosen,
+        asked.device or run.device,
+        quick=asked.quick,
+        # A smoke test has the sizes of the suite's own.
+        sizes=asked.sizes or (None if asked.quick else run.sizes or size),
+        dtypes=asked.dtypes or run.dtypes,
+        model=asked.model or run.model,
+        rivals=asked.rivals or (claim.rivals.names if chosen.rivals else ()),
+        cases=asked.cases or (() if asked.quick else run.cases),
+    )
+    settings = dataclasses.replace(settings, settings=_settings(claim, asked, settings))
+    if claim.data.file:
+        settings = dataclasses.replace(
+            settings, data=stage(claim).path, data_units=claim.data.units
+        )
+    seeds = _seeds(claim, chosen, asked)
+    _check_generated(claim, settings, asked)
+    return Prepared(claim, chosen, settings, seeds)
+
+
+def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
+    """The seeds to run; one pass where every round is a seed of its own, or inputs are fixed."""
+    if asked.seeds is not None:
+        if asked.seeds < 1:
+            raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
+        if chosen.seeding == "rounds":
+            return (0,)
+        return tuple(range(1, asked.seeds + 1)) if asked.seeds > 1 else (0,)
+    if claim.path is None or chosen.seeding != "inputs" or asked.quick:
+        return (0,)
+    return claim.data.seeds or tuple(range(1, SEEDS + 1))
+
+
+def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, Any]:
+    """Settings of a workload, each among those that may be chosen."""
+    given = {**claim.run.settings, **asked.settings}
+    if not given:
+        return {}
+    if claim.suite not in WORKLOADS:
+        raise InputError(f"{claim.name}: expected settings for a workload only, got {given}")
+    known = {
+        choice.name: choice for choice in workload_named(claim.suite).settings(settings.device)
+    }
+    for name, value in given.items():
+        if name not in known or value not in known[name].values:
+            offered = known[name].values if name in known else tuple(known)
+            words = ", ".join(str(choice) for choice in offered)
+            raise InputError(
+                f"{claim.name}: setting {name}: expected one of {words}, got {value!r}"
+            )
+    return given
+
+
+def _check_generated(claim: Claim, settings: Settings, asked: Asked) -> None:
+    """Hold what the generator gives on this machine against the hashes of the claim."""
+    if not claim.data.sha256 or claim.data.file or asked.quick or asked.sizes:
+        return
+    if claim.suite not in WORKLOADS:
+        raise InputError(
+            f"{claim.name}: data.sha256: expected it of a file or of the data of a workload, "
+            f"got it of the suite {claim.suite}"
+        )
+    workload = workload_named(claim.suite)
+    size = settings.sizes[0][0] if settings.sizes else workload.sizes.usual
+    for seed, expected in zip(claim.data.seeds, claim.data.sha256, strict=True):
+        got = workload.generate(seed, size).sha256
+        if got != expected:
+            raise InputError(
+                f"{claim.name}: data of seed {seed}: expected sha256 {expected[:12]}..., "
+                f"got {got[:12]}...",
+                "the generator gives something else than when the claim was written",
+            )

@@ -1,0 +1,249 @@
+"""`assay bench compare`, `reproduce`, `gate` and `table`: what results say of each other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from assay.cli import options, styles
+from assay.cli.bench import problem_of, require_writable, result_text
+from assay.cli.declaring import argument, option
+from assay.cli.output import Canvas, Line, Report, count, table, working, wrapped
+from assay.errors import AssayError, CheckFailedError, InputError, NoDataError
+
+if TYPE_CHECKING:
+    from assay.bench import Result
+    from assay.bench.claims.judging import GateLine
+    from assay.bench.claims.reproducing import Reproduced
+
+_VERDICTS = {
+    "passed": styles.GOOD,
+    "failed": styles.BAD,
+    "within its spread": styles.GOOD,
+    "outside": styles.BAD,
+    "wrong": styles.BAD,
+}
+
+
+def bench_compare_command(
+    now: Annotated[Path, argument("NOW", "A saved result.")],
+    then: Annotated[Path, argument("THEN", "An earlier one of the same suite.")],
+    tolerance: Annotated[
+        float,
+        option("--tolerance SHARE", "Relative change below which a figure counts as unchanged."),
+    ] = 0.05,
+    fail_on_regression: Annotated[
+        bool,
+        option(
+            "--fail-on-regression",
+            "End with exit code 1 if a figure regressed or cannot be compared.",
+        ),
+    ] = False,
+    markdown: Annotated[bool, option("--markdown", "Print a Markdown table.")] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Compare two saved results, figure by figure.
+
+    A figure is compared by its ratio to a reference of the same rounds: its ceiling, else a rival
+    that both have; without either, by its value.
+    """
+    if not 0.0 <= tolerance < 1.0:
+        raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
+    from assay import bench
+    from assay.bench.harness.table import markdown as as_markdown
+
+    result, earlier = bench.load(now), bench.load(then)
+    compared = bench.compare(result, earlier, tolerance)
+    return Report(
+        compared.to_data(),
+        lambda canvas: result_text(result, compared, canvas),
+        as_json,
+        problem_of(result, compared, fail_on_regression),
+        raw=as_markdown(result, compared) if markdown else None,
+    )
+
+
+def bench_table_command(
+    results: Annotated[list[Path], argument("RESULT...", "Saved results.")],
+    as_json: options.Json = False,
+) -> Report:
+    """Print saved results as Markdown tables, with the conditions they were measured under."""
+    from assay import bench
+    from assay.bench.harness.table import markdown, rows
+
+    loaded = [bench.load(path) for path in results]
+    data = []
+    for path, result in zip(results, loaded, strict=True):
+        header, lines = rows(result)
+        cells = [dict(zip(header, line, strict=True)) for line in lines]
+        data.append({"file": str(path), "suite": result.suite, "rows": cells})
+    text = "\n".join(markdown(result) for result in loaded)
+    return Report({"tables": data}, lambda _: text.splitlines(), as_json, raw=text)
+
+
+def bench_gate_command(
+    claim: Annotated[str, argument("CLAIM", "A bench.toml, or the name of a claim or suite.")],
+    result: Annotated[
+        Path | None, option("--result FILE", "Judge this saved result in place of measuring.")
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        option("--baseline FILE", "An earlier result, against which a slowdown fails the gate."),
+    ] = None,
+    device: Annotated[
+        str | None, option("--device DEVICE", "Device to measure; the claim's if not given.")
+    ] = None,
+    quick: Annotated[
+        bool, option("--quick", "Small sizes and few samples: a smoke test of the gate.")
+    ] = False,
+    save: Annotated[
+        Path | None, option("--save FILE", "Write the result as JSON, after each case.")
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Measure a claim, or read its result, and hold it against its gates.
+
+    Answers are verified on inputs that the program has not seen, three seeds or more are asked for,
+    saturation and where the time went must be reported, targets be reached, and nothing be slower
+    than the baseline beyond noise. Exit code 1: a gate failed; 3: undecided.
+    """
+    from assay import bench
+    from assay.bench.claims import judging, reading, running
+    from assay.bench.harness.comparison import check_comparable
+
+    named = reading.claim_named(claim)
+    earlier = None if baseline is None else bench.load(baseline)
+    if earlier is not None:
+        check_comparable(named.suite, earlier)
+    if result is not None:
+        judged = bench.load(result)
+        check_comparable(named.suite, judged)
+    else:
+        asked = running.Asked(device=device, quick=quick, seeds=named.gates.seeds)
+        prepared = running.prepare(named, asked, bench.suite(named.suite))
+        if save is not None:
+            require_writable(save)
+        with working(f"measuring {claim}", log=True) as progress:
+            judged = prepared.measure(progress, save)
+    lines = judging.judge(judged, named.gates, earlier)
+    verdict = judging.overall(lines)
+    data = {
+        "claim": named.name,
+        "verdict": verdict,
+        "gates": [line._asdict() for line in lines],
+        "machine": judged.machine["device_description"],
+        "quick": judged.quick,
+    }
+    return Report(data, lambda canvas: _gates(lines, verdict, canvas), as_json, _failure(lines))
+
+
+def _failure(lines: "list[GateLine]") -> AssayError | None:
+    from assay.bench.claims import judging
+
+    verdict = judging.overall(lines)
+    if verdict == judging.PASSED:
+        return None
+    about = list(
+        dict.fromkeys(f"{line.figure}: {line.gate}" for line in lines if line.verdict == verdict)
+    )
+    named = "; ".join(about[:3]) + (f" and {len(about) - 3} more" if len(about) > 3 else "")
+    if verdict == judging.FAILED:
+        return CheckFailedError(f"failed: {named}")
+    return NoDataError(
+        f"undecided: {named}", "a quieter machine, more seeds or longer rounds decide"
+    )
+
+
+def _gates(lines: "list[GateLine]", verdict: str, canvas: Canvas) -> Iterator[Line]:
+    cells: list[list[Any]] = [
+        [
+            (line.figure, styles.NAME),
+            line.gate,
+            (line.verdict, _VERDICTS.get(line.verdict, "")),
+            line.reason,
+        ]
+        for line in lines
+    ]
+    yield from table(("figure", "gate", "verdict", "why"), cells, canvas)
+    yield ""
+    yield f"{verdict}: {count(len(lines), 'gate')}"
+
+
+def bench_reproduce_command(
+    result: Annotated[Path, argument("RESULT", "A saved result.")],
+    sizes: Annotated[
+        str | None,
+        option("--sizes SIZES", "Sizes of a result from before results kept them, such as 1M."),
+    ] = None,
+    case: Annotated[
+        list[str] | None,
+        option("--case TEXT", "Only cases whose name contains TEXT. May be repeated."),
+    ] = None,
+    save: Annotated[
+        Path | None, option("--save FILE", "Write the new result as JSON, after each case.")
+    ] = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Measure what a result measured again: within its spread, outside, or undecided.
+
+    On another machine than the recorded one, only ratios to a ceiling or rival of the same rounds are
+    held against it, and figures that depend on no machine. Exit code 1: a figure is outside.
+    """
+    from assay import bench
+    from assay.bench.claims import reproducing, rerunning
+
+    then = bench.load(result)
+    prepared = rerunning.again(then, bench.suite(then.suite), sizes=sizes, cases=case or ())
+    if save is not None:
+        require_writable(save)
+    with working(f"measuring {then.suite} again", log=True) as progress:
+        now = prepared.measure(progress, save)
+    rows = reproducing.reproduced(now, then, is_timed=prepared.suite.is_timed)
+    data = {
+        "result": str(result),
+        "suite": then.suite,
+        "same_machine": now.machine["fingerprint"] == then.machine["fingerprint"],
+        "then": reproducing.machine_text(then),
+        "now": reproducing.machine_text(now),
+        "figures": [row.to_data() for row in rows],
+    }
+    return Report(data, lambda canvas: _reproduced(now, then, rows, canvas), as_json, _apart(rows))
+
+
+def _apart(rows: "list[Reproduced]") -> AssayError | None:
+    from assay.bench.claims.reproducing import OUTSIDE, WITHIN, WRONG
+
+    outside = [row.name for row in rows if row.verdict in (OUTSIDE, WRONG)]
+    if outside:
+        return CheckFailedError(f"not reproduced: {'; '.join(outside)}")
+    if any(row.verdict == WITHIN for row in rows):
+        return None
+    return NoDataError(
+        "undecided: no figure is within its spread, and none is outside",
+        "another machine is compared by rivals and ceilings only",
+    )
+
+
+def _reproduced(
+    now: "Result", then: "Result", rows: "list[Reproduced]", canvas: Canvas
+) -> Iterator[Line]:
+    from assay.bench.claims.reproducing import machine_text
+    from assay.bench.harness.table import number
+
+    cells: list[list[Any]] = [
+        [
+            (row.name, styles.NAME),
+            (row.verdict, _VERDICTS.get(row.verdict, "")),
+            number(row.then),
+            f"{number(row.band.low)} to {number(row.band.high)}",
+            number(row.now),
+            f"{number(row.interval.low)} to {number(row.interval.high)}",
+            row.by,
+        ]
+        for row in rows
+    ]
+    header = ("figure", "verdict", "then", "its spread", "now", "interval", "by")
+    yield from table(header, cells, canvas, right=(2, 4))
+    yield ""
+    if now.machine["fingerprint"] != then.machine["fingerprint"]:
+        text = f"another machine: {machine_text(then)} then, {machine_text(now)} now"
+        yield from wrapped(text, canvas, "", styles.FAINT)

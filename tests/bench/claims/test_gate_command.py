@@ -1,0 +1,248 @@
+"""`assay bench gate`, `compare`, `reproduce`, `table` over suites of known speed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import assay.workloads.registry as workload_registry
+from assay import bench
+from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
+from assay.bench.harness.clocks import SelfTimedClock
+from assay.cli.app import run
+from assay.load.workloads.measurement import Setting
+from assay.runtime.hardware import Device
+from assay.workloads.contract import Arrays, DataSet, Program
+from running_sums import RunningSums, SummingProgram
+
+CLAIM = """
+name = "thing"
+about = "a thing of known speed"
+suite = "graph"
+unit = "byte"
+metric = "GB/s"
+[data]
+generator = "graph"
+seeds = [1, 2, 3]
+[gates]
+[[gates.target]]
+over = "NumPy"
+at_least = 1.5
+"""
+
+
+class Outcome:
+    """What a command printed, and its exit code."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """The verdict of each gate."""
+        return {line["gate"]: line["verdict"] for line in json.loads(self.out)["gates"]}
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Outcome]:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> Outcome:
+        capsys.readouterr()
+        code = run(["bench", *words])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+class Thing:
+    """A suite with one figure, whose seconds follow a schedule of noise."""
+
+    def __init__(self) -> None:
+        self.times = 1.0
+        self.rival: Subject | Absent = Subject("NumPy", lambda _: 0.2, SelfTimedClock(), 1e9)
+        self.seeding = "inputs"
+
+    def cases(self, settings: Settings) -> list[Case]:
+        noise = itertools.cycle([1.0, 1.004, 0.996, 1.002, 0.998])
+        own = Subject("assay", lambda _: 0.1 * self.times * next(noise), SelfTimedClock(), 1e9)
+        check = Check("the truth", lambda _: 0.0, 1e-6)
+        prepared = lambda: PreparedCase(own, check, rivals=[self.rival])  # noqa: E731
+        return [Case("thing", "GB/s", prepared, rounds=30)]
+
+
+@pytest.fixture
+def thing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Thing:
+    made = Thing()
+    suite = Suite("graph", made.cases, seeding="inputs")
+    monkeypatch.setattr(bench, "suite", lambda name: suite)
+    (tmp_path / "bench.toml").write_text(CLAIM, encoding="utf-8")
+    return made
+
+
+def test_an_honest_result_passes_every_gate(cli: Callable[..., Outcome], thing: Thing) -> None:
+    outcome = cli("gate", "bench.toml", "--save", "kept.json", "--json")
+    assert (outcome.code, outcome.gates) == (
+        0,
+        dict.fromkeys(("check", "seeds", "spread", "saturation", "target"), "passed"),
+    )
+    kept = bench.load(Path("kept.json"))
+    assert [part.rounds for part in kept.figures[0].seeds] == [10, 10, 10]
+    assert kept.claim is not None
+    assert kept.claim["name"] == "thing"
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict", "code"), [(1.0, "passed", 0), (1.05, "failed", 1), (1.02, "passed", 0)]
+)
+def test_a_planted_slowdown_of_five_percent_fails_the_gate(
+    cli: Callable[..., Outcome], thing: Thing, times: float, verdict: str, code: int
+) -> None:
+    cli("run", "bench.toml", "--save", "before.json")
+    thing.times = times
+    outcome = cli("gate", "bench.toml", "--baseline", "before.json", "--json")
+    assert (outcome.gates["regression"], outcome.code) == (verdict, code)
+
+
+def test_a_result_without_seeds_and_stalls_fails(cli: Callable[..., Outcome], thing: Thing) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    data = json.loads(Path("kept.json").read_text())
+    for figure in data["figures"]:
+        del figure["seeds"], figure["stalls"]
+    Path("kept.json").write_text(json.dumps(data))
+    outcome = cli("gate", "bench.toml", "--result", "kept.json", "--json")
+    assert outcome.code == 1
+    assert (outcome.gates["seeds"], outcome.gates["saturation"]) == ("failed", "failed")
+
+
+def test_a_missed_target_fails_and_an_absent_rival_too(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    thing.times = 2.0
+    assert cli("gate", "bench.toml", "--json").gates["target"] == "failed"
+    thing.rival = Absent("NumPy", "not installed")
+    outcome = cli("gate", "bench.toml")
+    assert outcome.code == 1
+    assert "NumPy: not installed" in outcome.out
+
+
+def test_a_required_rival_that_is_absent_is_one_line_and_exit_two(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    thing.rival = Absent("NumPy", "not installed")
+    text = CLAIM.replace("[gates]", '[rivals]\nrequired = ["NumPy"]\n[gates]', 1)
+    Path("bench.toml").write_text(text)
+    outcome = cli("run", "bench.toml")
+    assert outcome.code == 2
+    assert "thing: expected the rival NumPy, which is not installed" in outcome.err
+    assert "hint: install it" in outcome.err
+
+
+def test_reproducing_tells_within_from_outside(cli: Callable[..., Outcome], thing: Thing) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    again = cli("reproduce", "kept.json", "--json")
+    assert again.code == 0
+    (figure,) = json.loads(again.out)["figures"]
+    assert figure["verdict"] == "within its spread"
+    thing.times = 1.2
+    outside = cli("reproduce", "kept.json", "--json")
+    assert (outside.code, json.loads(outside.out)["figures"][0]["verdict"]) == (1, "outside")
+
+
+def test_another_machine_is_said_and_judged_by_the_rival(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    data = json.loads(Path("kept.json").read_text())
+    data["machine"] |= {"fingerprint": "0123456789abcdef", "processor": "Another CPU"}
+    Path("kept.json").write_text(json.dumps(data))
+    outcome = cli("reproduce", "kept.json")
+    assert outcome.code == 0
+    assert "another machine" in outcome.out
+    assert "Another CPU" in outcome.out
+    thing.rival = Absent("NumPy", "not installed")
+    alone = cli("reproduce", "kept.json")
+    assert alone.code == 3
+    assert "another machine" in alone.out
+
+
+def test_results_are_compared_and_printed_as_tables(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    cli("run", "bench.toml", "--save", "then.json")
+    thing.times = 1.25
+    cli("run", "bench.toml", "--save", "now.json")
+    outcome = cli("compare", "now.json", "then.json", "--fail-on-regression")
+    assert outcome.code == 1
+    assert "regressed 0.80" in outcome.out
+    table = cli("table", "now.json", "then.json").out
+    assert table.count("## assay bench graph") == 2
+    assert table.count("| thing |") == 2
+
+
+class Lazy(SummingProgram):
+    """Computes when outputs are read, so that nothing is timed."""
+
+    def run(self) -> Mapping[str, float]:
+        return {}
+
+    def outputs(self) -> Arrays:
+        return {"sums": np.cumsum(self.values)} if self.sums[0] == -1 else super().outputs()
+
+
+class Remembering(SummingProgram):
+    """Keeps the outputs of every data set that it has seen, and takes its time for new ones."""
+
+    def __init__(self, data: DataSet, how: str = "vector") -> None:
+        super().__init__(data, how)
+        self.kept: dict[bytes, Any] = {}
+
+    def run(self) -> Mapping[str, float]:
+        key = self.values[:8].tobytes()
+        if key not in self.kept:
+            for _ in range(400):
+                self.kept[key] = np.cumsum(np.sort(self.values) * 0 + self.values)
+        np.copyto(self.sums, self.kept[key])
+        return {}
+
+
+class Faking(RunningSums):
+    """A workload whose program is one that fakes its work."""
+
+    def __init__(self, program: type[SummingProgram]) -> None:
+        self.program = program
+
+    def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
+        return self.program(data)
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        (Lazy, "outputs are right before the run"),
+        (Remembering, "times as fast on data that were seen before: outputs are kept"),
+    ],
+)
+def test_a_harness_that_fakes_its_work_fails_the_gate(
+    cli: Callable[..., Outcome],
+    monkeypatch: pytest.MonkeyPatch,
+    program: type[SummingProgram],
+    complaint: str,
+) -> None:
+    monkeypatch.setattr(
+        "assay.bench.suites.array_workload.workload_named", lambda _: Faking(program)
+    )
+    monkeypatch.setitem(workload_registry.WORKLOADS, "running-sums", "running_sums")
+    outcome = cli("gate", "running-sums", "--quick")
+    assert outcome.code == 1
+    assert complaint in " ".join(outcome.out.split())

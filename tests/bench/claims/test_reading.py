@@ -1,0 +1,98 @@
+"""Claims as files: what is read, and what is refused with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.bench.claims import reading
+from assay.bench.claims.claim import Target
+from assay.bench.suites.registry import SUITES
+from assay.errors import InputError
+
+CLAIM = """
+name = "products"
+about = "GEMMs"
+suite = "gemm"
+unit = "FLOP"
+metric = "GFLOP/s"
+
+[data]
+generator = "gemm"
+seeds = [1, 2, 3]
+
+[run]
+dtypes = "f32"
+cases = ["512"]
+
+[rivals]
+required = ["NumPy"]
+
+[gates]
+saturation = 0.5
+[[gates.target]]
+over = "NumPy"
+at_least = 1.0
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "bench.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
+    claim = reading.read_claim(written(tmp_path, CLAIM))
+    assert (claim.name, claim.suite, claim.data.seeds) == ("products", "gemm", (1, 2, 3))
+    assert (claim.run.dtypes, claim.run.cases, claim.run.device) == ("f32", ("512",), "cpu")
+    assert claim.rivals.required == ("NumPy",)
+    assert claim.gates.target == (Target(over="NumPy", at_least=1.0),)
+    assert (claim.gates.saturation, claim.gates.spread, claim.gates.regression) == (0.5, 0.02, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[run]", "[runs]", 'unknown key "runs"'),
+        ("saturation", "saturated", 'gates: unknown key "saturated"'),
+        ('suite = "gemm"', "", "expected either suite or workload, got none"),
+        ('suite = "gemm"', 'suite = "gem"', 'unknown suite or workload "gem"'),
+        ('unit = "FLOP"', "", "unit: expected a text, got 'nothing'"),
+        ("seeds = [1, 2, 3]", "", "data.seeds: expected at least 3 seeds, got none"),
+        ("seeds = [1, 2, 3]", "seeds = [1, 1, 3]", "data.seeds: expected different numbers"),
+        ("seeds = [1, 2, 3]", 'seeds = ["x"]', "data.seeds: expected a whole number, got 'x'"),
+        ('generator = "gemm"', "", "data: expected a generator with seeds, or a file"),
+        ('generator = "gemm"', 'file = "a.npz"', "data.file: expected it with one sha256"),
+        ("saturation = 0.5", "saturation = 5", "gates.saturation: expected a share from 0 to 1"),
+        ("saturation = 0.5", "seeds = 1", "gates.seeds: expected at least 3, got 1"),
+        ("at_least = 1.0", "", "expected at_least or at_most"),
+        ('dtypes = "f32"', "dtypes = 3", "run.dtypes: expected a text, got 3"),
+        ("[gates]", "[gates", "expected TOML"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = written(tmp_path, CLAIM.replace(old, new, 1))
+    with pytest.raises(InputError) as refused:
+        reading.read_claim(path)
+    assert message in refused.value.message
+    assert str(path) in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+def test_every_suite_has_a_claim() -> None:
+    names = reading.claim_names()
+    assert set(SUITES) <= set(names)
+    for name in names:
+        claim = reading.claim_named(name)
+        assert (claim.name, claim.path is not None) == (name, True)
+
+
+def test_a_claim_is_found_by_folder_and_a_missing_file_is_named(tmp_path: Path) -> None:
+    written(tmp_path, CLAIM)
+    assert reading.claim_named(str(tmp_path)).name == "products"
+    with pytest.raises(InputError, match=r"none\.toml"):
+        reading.claim_named(str(tmp_path / "none.toml"))
