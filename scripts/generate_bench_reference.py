@@ -1,4 +1,4 @@
-"""Writes docs/reference/kernels.md, benchmarks.md, serving.md and parts of peers.md from the results in bench/results.
+"""Writes docs/reference/kernels.md, benchmarks.md, serving.md, and tables of other pages, from bench/results.
 
 python scripts/generate_bench_reference.py          # write them
 python scripts/generate_bench_reference.py --check  # exit with 1 if one is out of date
@@ -15,6 +15,7 @@ from typing import Any
 from assay.bench.harness.result import SCHEMA, Result, load
 from assay.bench.harness.table import markdown
 from generated_pages import write_or_check
+from kept_tables import with_tables
 from peers_page import with_rivals
 from serving_page import serving_page, stored_comparisons
 
@@ -174,6 +175,7 @@ def main(arguments: Sequence[str]) -> int:
         REFERENCE / "benchmarks.md": benchmarks_page(results),
         REFERENCE / "serving.md": serving_page(comparisons, COMMAND),
         peers: with_rivals(peers.read_text("utf-8"), results, comparisons),
+        **with_tables(ROOT, RESULTS),
     }
     return write_or_check(pages, COMMAND, arguments)
 

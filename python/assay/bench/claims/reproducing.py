@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.answers import data_of
-from assay.bench.harness.comparison import common_values
+from assay.bench.harness.case import UNITS
+from assay.bench.harness.comparison import by_reference
 from assay.bench.harness.result import Figure, Result
 from assay.bench.harness.statistics import Interval, median, median_interval, quantile
 
@@ -55,7 +56,8 @@ def reproduced(now: Result, then: Result, *, is_timed: bool) -> list[Reproduced]
 
 def _reproduced(now: Figure, then: Figure, *, may_compare: bool) -> Reproduced:
     """Of another machine only ratios to what ran in the same rounds are compared."""
-    by, values_now, values_then = common_values(now, then)
+    shared = by_reference(now, then)
+    by, values_now, values_then = shared or (now.unit, now.own.values, then.own.values)
     middle = median(values_then)
     band = Interval(
         min(quantile(values_then, 0.1), middle * (1.0 - LEAST_BAND)),
@@ -65,7 +67,7 @@ def _reproduced(now: Figure, then: Figure, *, may_compare: bool) -> Reproduced:
     value = median(values_now)
     if not now.check.passed or now.unit != then.unit:
         verdict = WRONG
-    elif not may_compare and by == now.unit:
+    elif not may_compare and shared is None and UNITS[now.unit].is_timed:
         verdict = OTHER_MACHINE
     elif band.low <= value <= band.high:
         verdict = WITHIN

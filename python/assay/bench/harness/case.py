@@ -24,6 +24,8 @@ class Unit:
     kind: Literal["rate", "time", "reported", "reported_cost"]
     """An amount over seconds; seconds over an amount; or a value that the call itself reports, of
     which more is better, or less where it is a cost."""
+    is_timed: bool = True
+    """Whether the machine's speed decides it."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -58,8 +60,8 @@ UNITS: Final[Mapping[str, Unit]] = {
     "RTF": Unit(1.0, "time"),
     "%": Unit(0.01, "reported"),
     "% of runs": Unit(0.01, "reported_cost"),
-    "trials": Unit(1.0, "reported_cost"),
-    "MB": Unit(1e6, "reported_cost"),
+    "trials": Unit(1.0, "reported_cost", is_timed=False),
+    "MB": Unit(1e6, "reported_cost", is_timed=False),
 }
 
 

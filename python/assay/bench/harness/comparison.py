@@ -91,7 +91,7 @@ def _verdict(now: Figure, then: Figure, tolerance: float, incomparable: str | No
     reason = incomparable or _unusable(now, then)
     if reason is not None:
         return Verdict(now.name, INVALID, None, None, reason)
-    by, values_now, values_then = common_values(now, then)
+    by, values_now, values_then = _values(now, then)
     ratio = median(values_now) / median(values_then)
     interval = ratio_interval(values_now, values_then)
     return Verdict(now.name, decide(interval, tolerance), ratio, interval, by)
@@ -125,12 +125,11 @@ def _unusable(now: Figure, then: Figure) -> str | None:
     return None
 
 
-def common_values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]]:
+def _values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]]:
     """What the figures are compared by, and its values in both runs; more is better."""
-    for mine, theirs in _references(now, then):
-        values_now, values_then = now.paired(mine), then.paired(theirs)
-        if len(values_now) >= 2 and len(values_then) >= 2:
-            return f"ratio to {mine.name} in the same rounds", values_now, values_then
+    shared = by_reference(now, then)
+    if shared is not None:
+        return shared
     if UNITS[now.unit].higher_is_better:
         return now.unit, now.own.values, then.own.values
     return (
@@ -138,6 +137,15 @@ def common_values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequ
         [1.0 / value for value in now.own.values],
         [1.0 / value for value in then.own.values],
     )
+
+
+def by_reference(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[float]] | None:
+    """Ratios to a ceiling or rival that was measured in the rounds of both; None without one."""
+    for mine, theirs in _references(now, then):
+        values_now, values_then = now.paired(mine), then.paired(theirs)
+        if len(values_now) >= 2 and len(values_then) >= 2:
+            return f"ratio to {mine.name} in the same rounds", values_now, values_then
+    return None
 
 
 def _references(now: Figure, then: Figure) -> list[tuple[Series, Series]]:

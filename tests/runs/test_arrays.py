@@ -1,0 +1,108 @@
+"""Workloads on arrays behind the protocol of the loop: settings are levers, outputs are compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+
+import assay.workloads.registry as registry
+from assay.errors import InputError
+from assay.improve.engines.protocol import Engine
+from assay.improve.experiments.correctness import baseline_reference, correctness_gate
+from assay.improve.experiments.prompts import PROMPTS
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import Window
+from assay.runs import arrays
+from assay.runs.array_engine import ArrayEngine
+from assay.runs.subject_options import SubjectOptions
+from assay.runtime.hardware import Device
+from assay.workloads.contract import DataSet, Program
+from running_sums import RunningSums, SummingProgram
+
+SIZE = 200
+TEXTS = [prompt.text for prompt in PROMPTS]
+
+
+def engine_of(workload: RunningSums) -> ArrayEngine:
+    data = [workload.generate(seed, SIZE) for seed in (1, 2, 3)]
+    return ArrayEngine(workload, Device("cpu"), data, {"how": "number"})
+
+
+class LosesTheLast(RunningSums):
+    """Its fast setting forgets the last number."""
+
+    def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
+        class Forgetting(SummingProgram):
+            def run(self) -> Mapping[str, float]:
+                super().run()
+                self.sums[-1] = 0
+                return {}
+
+        return Forgetting(data) if settings["how"] == "vector" else SummingProgram(data, "number")
+
+
+def test_settings_are_knobs_and_levers() -> None:
+    engine = engine_of(RunningSums())
+    assert isinstance(engine, Engine)
+    assert engine.knobs()["how"].choices == ("number", "vector")
+    (lever,) = engine.levers()
+    assert (lever.name, lever.knobs[0].values) == ("how", ("number", "vector"))
+    assert lever.correctness == "bitwise"
+    undo = engine.configure({"how": "vector"})
+    assert engine.settings() == {"how": "vector"}
+    undo()
+    assert engine.settings() == {"how": "number"}
+    plain = "assay bench run running-sums --device cpu --knob how=number"
+    assert engine.launch_command({"how": "number"}) == plain
+    assert engine.launch_command({"how": "vector"}) == "assay bench run running-sums --device cpu"
+    with pytest.raises(InputError, match="how: expected one of number, vector, got guess"):
+        engine.configure({"how": "guess"})
+
+
+def test_a_setting_that_keeps_outputs_passes_the_gate_and_one_that_does_not_fails() -> None:
+    for workload, passed in ((RunningSums(), True), (LosesTheLast(), False)):
+        engine = engine_of(workload)
+        reference = baseline_reference(engine)
+        assert reference.gate.passed
+        engine.configure({"how": "vector"})
+        gate = correctness_gate(reference, engine.probe(TEXTS, 12), "bitwise", allow_lossy=False)
+        assert gate.passed is passed
+
+
+def test_a_window_counts_runs_and_not_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "WORKLOADS", {"running-sums": "running_sums"})
+    engine = engine_of(RunningSums())
+    asked = SubjectOptions(engine="assay", workload="running-sums", budget_s=60.0)
+    data = [RunningSums().generate(seed, SIZE) for seed in (1, 2, 3)]
+    workload = arrays._requests(RunningSums(), asked, data, "")
+    window = engine.measure(workload, Window(requests=6))
+    assert [record.number for record in window.records] == [0, 1, 2, 0, 1, 2]
+    spans = [(record.sent_s, record.end_s) for record in window.records]
+    assert all(end == later for (_, end), (later, _) in itertools.pairwise(spans))
+    assert window.records[0].digest == window.records[3].digest != window.records[1].digest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "smollm2"}, "--model: expected none for running-sums, got smollm2"),
+        ({"device": "sim"}, "--device: expected cpu for running-sums, got sim"),
+        ({"knobs": ["how=guess"]}, "--knob how: expected one of number, vector, got guess"),
+        ({"knobs": ["what=1"]}, "--knob what: expected one of how, got 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, object], message: str
+) -> None:
+    monkeypatch.setattr(arrays, "workload_named", lambda _: RunningSums())
+    asked = SubjectOptions(
+        engine="assay",
+        workload="running-sums",
+        budget_s=60.0,
+        **options,  # type: ignore[arg-type]
+    )
+    with pytest.raises(InputError) as refused:
+        arrays.open_arrays(asked, None, lambda _: None)
+    assert refused.value.message == message
