@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         predict_step as predict_step,
         sweep_steps as sweep_steps,
     )
+    from assay.planner.speech import predict_speech as predict_speech
     from assay.report.stored import read_report as read_report
     from assay.report.verify import verify_report as verify_report
     from assay.runs.optimize import optimize as optimize
@@ -135,6 +136,7 @@ _MODULES = {
     "planner.machine_check": "check_machine",
     "planner.predict": "predict_graph",
     "planner.questions": "predict_load predict_step sweep_steps",
+    "planner.speech": "predict_speech",
     "report.stored": "read_report",
     "report.verify": "verify_report",
     "runs.optimize": "optimize",

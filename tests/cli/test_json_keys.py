@@ -956,6 +956,8 @@ def test_every_command_is_listed_here() -> None:
         "generate",
         "load",
         "perplexity",
+        # Its models have to be downloaded; tests/planner/test_speech.py has its keys.
+        "predict-speech",
         "pull",
         "rollback",
         "run",

@@ -74,7 +74,7 @@ DATA: Final = {
 }
 """Documents that have blocks with no command, and what these hold."""
 
-RECORDS: Final = "docs/examples/h200"
+RECORDS: Final = ("docs/examples/h200", "docs/examples/cpu")
 """Reports of runs elsewhere: their commands are those of that machine."""
 SYNOPSES: Final = "docs/reference/cli.md"
 """Usages with names of arguments; `tests/cli` compares them with the program."""

@@ -25,6 +25,10 @@ def test_each_operation_takes_the_longer_of_arithmetic_and_bytes() -> None:
     assert floor_seconds([cached], here) == pytest.approx(2e-6)
     assert floor_seconds([tiny], here) == pytest.approx(5e-9)
     assert floor_seconds([arithmetic, memory], here) == pytest.approx(4.0)
+    # A format with a faster product than the peak's is the better bound.
+    fast = {"linear": Ceiling(3e9, 3e9, 3e9, "FLOP/s", 1, {"operation": "linear"})}
+    here = HardwareSpec("here", {"gpu.peak_flops": 1e9}, "", {**ceilings, **fast})
+    assert floor_seconds([arithmetic], here) == pytest.approx(1.0)
 
 
 def test_a_machine_without_bandwidths_has_no_floor() -> None:

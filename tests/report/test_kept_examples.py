@@ -7,7 +7,7 @@ import pytest
 
 from assay.report.verify import verify
 
-EXAMPLES = ("h200-own-engine", "h200-vllm")
+EXAMPLES = ("h200-own-engine", "h200-vllm", "cpu-speak")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

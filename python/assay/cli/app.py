@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "estimate": "estimate",
     "predict": "predict",
     "predict-load": "predict_load",
+    "predict-speech": "predict_speech",
     "plan": "plan",
     "root-debt": "health",
     "scenario-report": "scenarios",

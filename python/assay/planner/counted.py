@@ -9,6 +9,7 @@ from assay.errors import InputError
 from assay.planner.specs import HardwareSpec
 
 _PEAK: Final = "gpu.peak_flops"
+_RATE: Final = "FLOP/s"
 
 
 class Work(NamedTuple):
@@ -21,9 +22,11 @@ class Work(NamedTuple):
 def floor_seconds(operations: Iterable[Work], hardware: HardwareSpec) -> float:
     """The sum of each operation's arithmetic at the peak, or of its bytes if those take longer.
 
+    The peak is the best rate of arithmetic that was measured, of whatever format.
     Bytes are read at the bandwidth that was measured of no more of them: caches are no slower.
     """
-    peak = hardware.given.get(_PEAK)
+    measured = (ceiling.value for ceiling in hardware.ceilings.values() if ceiling.unit == _RATE)
+    peak = max((hardware.given.get(_PEAK, 0.0), *measured))
     rates: dict[float, float] = {}
     for ceiling in hardware.ceilings.values():
         if ceiling.parameters.get("operation") == "read":

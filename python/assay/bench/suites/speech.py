@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,11 @@ from assay.bench.rivals import speech as rivals
 from assay.bench.rivals.decoder import usable_cores
 from assay.engine.loading import sources
 from assay.engine.loading.speech_files import speech_folder
+from assay.errors import InputError
+from assay.planner.speech import predict_speech
+from assay.planner.speech_work import WINDOW_S
 from assay.speech.file_names import SILERO_VAD
+from assay.speech.transcript import Transcript
 from assay.speech.word_errors import word_error_rate
 
 RATE: Final = 16_000
@@ -124,10 +129,39 @@ def _words(expected: str, heard: Callable[[], str]) -> Check:
     )
 
 
-def _greedy(
-    model: str, compute_type: str = "default"
-) -> tuple[Callable[[Any], str], Sequence[int]]:
-    """What transcribes greedily and at one temperature, and the tokens that it does not say."""
+class _Greedy(NamedTuple):
+    """What transcribes greedily and at one temperature."""
+
+    model: str
+    compute_type: str
+    transcribe: Callable[[Any], Transcript]
+    not_said: Sequence[int]
+    """Tokens that it does not say."""
+
+    def text(self, samples: Any) -> str:
+        return self.transcribe(samples).text
+
+    def prediction(self, samples: Any) -> str:
+        """What it should take for a recording, by what it computes."""
+        heard = self.transcribe(samples)
+        seconds = len(samples) / RATE
+        windows = math.ceil(seconds / WINDOW_S)
+        tokens = sum(len(segment.tokens) for segment in heard.segments) // windows
+        return _prediction(
+            self.model, seconds, tokens=tokens, beam_size=1, compute_type=self.compute_type
+        )
+
+
+def _prediction(model: str, seconds: float, **given: Any) -> str:
+    try:
+        answer = predict_speech(model, seconds, **given)
+    except InputError as error:
+        return f"not predicted: {error}"
+    floor = answer.floor_s / seconds
+    return f"predicted RTF {answer.real_time_factor:.4f}, floor {floor:.4f}"
+
+
+def _greedy(model: str, compute_type: str = "default") -> _Greedy:
     from assay.speech.whisper.loading import WhisperModel, open_files
     from assay.speech.whisper.search import SearchOptions
     from assay.speech.whisper.transcribing import TranscribeOptions, Transcriber
@@ -136,7 +170,7 @@ def _greedy(
     opened = WhisperModel(files, compute_type=compute_type)
     options = TranscribeOptions(search=SearchOptions(beam_size=1), temperatures=(0.0,))
     transcriber = Transcriber(opened, options)
-    return lambda samples: transcriber.transcribe(samples).text, opened.vocabulary.not_said
+    return _Greedy(model, compute_type, transcriber.transcribe, opened.vocabulary.not_said)
 
 
 def _transcription(
@@ -144,6 +178,7 @@ def _transcription(
     name: str,
     own: Callable[[Any], str],
     other: tuple[str, Callable[[], Callable[[Any], str]]],
+    predict: Callable[[Any], str] | None = None,
 ) -> PreparedCase:
     samples = run.recordings[name]
     seconds = len(samples) / RATE
@@ -160,24 +195,25 @@ def _transcription(
         Subject("assay", lambda _: own(samples), _HOST, seconds),
         _words(TEXTS[name], lambda: own(samples)),
         rivals=others,
-        note="; ".join(["greedy, one temperature", *agreement]),
+        note="; ".join(
+            ["greedy, one temperature", *agreement, *([predict(samples)] if predict else [])]
+        ),
     )
 
 
 def _whisper(run: _Run, name: str, compute_type: str) -> PreparedCase:
-    own, not_said = _greedy(
-        "whisper-tiny.en", compute_type if compute_type == "int8" else "default"
-    )
+    own = _greedy("whisper-tiny.en", compute_type if compute_type == "int8" else "default")
     folder = sources.folder_of("whisper-tiny.en")
-    rival = ("faster-whisper", lambda: rivals.faster_whisper(folder, not_said, compute_type))
-    return _transcription(run, name, own, rival)
+    rival = ("faster-whisper", lambda: rivals.faster_whisper(folder, own.not_said, compute_type))
+    return _transcription(run, name, own.text, rival, own.prediction)
 
 
 def _base(run: _Run) -> PreparedCase:
-    own, _ = _greedy("whisper-base.en")
+    own = _greedy("whisper-base.en")
     path = sources.pulled_path("whisper-base.en")
     path = next(path.glob("*.bin")) if path.is_dir() else path
-    return _transcription(run, "beckett", own, ("whisper.cpp", lambda: rivals.whisper_cpp(path)))
+    rival = ("whisper.cpp", lambda: rivals.whisper_cpp(path))
+    return _transcription(run, "beckett", own.text, rival, own.prediction)
 
 
 def _moonshine(run: _Run) -> PreparedCase:
@@ -215,7 +251,8 @@ def _speaking(
     [sentence] = speaker.stream(text, VOICE)
     timing, amount = clock(sentence.seconds)
     phonemes = sentence.phonemes.text
-    hear, _ = _greedy("whisper-tiny.en")
+    hear = _greedy("whisper-tiny.en").text
+    expected = _prediction("kokoro", sentence.seconds, phonemes=len(phonemes))
 
     def speak() -> Any:
         return speaker.model.speak(phonemes, VOICE).waveform
@@ -230,7 +267,7 @@ def _speaking(
         Subject("assay", lambda _: speak(), timing, amount),
         _words(text, lambda: hear(resample(speak(), SAMPLE_RATE, RATE))),
         rivals=run.rival("onnxruntime", make),
-        note=f"{sentence.seconds:.2f} s of speech, heard by whisper tiny.en",
+        note=f"{sentence.seconds:.2f} s of speech, heard by whisper tiny.en; {expected}",
     )
 
 

@@ -186,14 +186,15 @@ class SpeechEngine(EngineProtocol):
             first = first or time.perf_counter()
             said.append(piece)
         end = time.perf_counter()
-        text = "".join(said).strip()
+        # Words are what is compared: commas come and go with rounding.
+        text = " ".join(words_of("".join(said)))
         return RequestRecord(
             number=request.number,
             sent_s=sent - start,
             first_token_s=(first or end) - start,
             end_s=end - start,
             prompt_tokens=len(words_of(asked)),
-            output_tokens=max(len(words_of(text)), 1),
+            output_tokens=max(len(text.split()), 1),
             digest=hashlib.sha256(text.encode()).hexdigest(),
             output=text,
             finish_reason=STOPPED,
