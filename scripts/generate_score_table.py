@@ -78,6 +78,7 @@ TERMS = {
     "serving.model_error.interval": "median ITL, beside a step's",
     "serving.model_error.tail": "99th percentile of ITL, beside a step's",
     "serving.model_error.power": "power of the boards under load",
+    "serving.model_error.energy": "energy of the boards per token, in place of the errors of power and rate",
     "serving.model_error.memory": "memory of weights and activations",
 }
 """What each term that does not depend on the client belongs to."""

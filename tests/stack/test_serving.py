@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 
 import pytest
 
 from assay.catalog import engines, models
 from assay.model import Registry
+from assay.model.resolving.resolve import make_resolver
 from assay.scenario import built_in
 from assay.scenario.includes import include
 from assay.stack import registry as whole_stack
@@ -222,6 +224,34 @@ def test_top_p_orders_every_logit_of_every_sampled_token(registry: Registry) -> 
     plain = ask(registry, "decode.time", values)
     ordered = ask(registry, "decode.time", values | {"serving.sort_time": 1e-10})
     assert ordered - plain == pytest.approx(1e-10 * 128_256 * sampled, rel=1e-6)
+
+
+def test_penalties_pass_over_every_logit_and_draw_power(registry: Registry) -> None:
+    values = given("h200_sxm", "llama-3.1-8b", concurrency=64)
+    plain, penalized = (
+        [ask(registry, name, values | more) for name in ("decode.time", "decode.size")]
+        for more in ({}, {"serving.penalty_time": 3.15e-11})
+    )
+    sampled = ask(registry, "decode.tokens", values)
+    assert penalized[0] - plain[0] == pytest.approx(3.15e-11 * 128_256 * sampled, rel=1e-6)
+    # 85 bytes a logit, by the source of apply_penalties.
+    assert penalized[1] - plain[1] == pytest.approx(85 * 128_256 * sampled, rel=1e-3)
+
+
+def test_errors_of_rate_and_power_are_not_those_of_energy() -> None:
+    scenario = built_in.preset("llama3_8b_h200_serving")
+
+    def energy(**errors: float) -> float:
+        more = {f"serving.model_error.{name}": value for name, value in errors.items()}
+        own = scenario.exact_inputs
+        inputs = replace(own, values={**own.values, **more})
+        value = make_resolver(scenario.registry, inputs, scenario.variants).value
+        return value("serving.board_energy") or 0.0
+
+    likely = energy()
+    for name in ("step", "power", "transfer"):
+        assert energy(**{name: 1.3}) == pytest.approx(likely, rel=0.02)
+    assert energy(energy=1.3) == pytest.approx(1.3 * likely, rel=1e-6)
 
 
 def test_board_energy_is_power_over_rate_and_tails_are_longer_than_medians() -> None:

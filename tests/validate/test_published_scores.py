@@ -20,7 +20,7 @@ GROUPS = ("training dense", "training MoE", "training FSDP, long", "throughput",
 LOADED = ("throughput, loaded", "ITL", "ITL p99", "energy per token", "GPU power", "memory")
 """Groups of one source each, which no fit has seen."""
 MISSES = {
-    "throughput, loaded": 0.23, "ITL": 0.205, "energy per token": 0.175, "GPU power": 0.115,
+    "throughput, loaded": 0.145, "ITL": 0.133, "GPU power": 0.115,
 }  # fmt: skip
 """Groups whose median misses its bar with the source left out, and the most that it may miss by.
 

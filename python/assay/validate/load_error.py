@@ -1,4 +1,4 @@
-"""Spreads of the model error of figures with one source: ITL percentiles, power and memory of loaded servers.
+"""Spreads of the model error of figures with one source: ITL percentiles, power, energy and memory of loaded servers.
 
 `assay.validate.fitting.load_error` fits them on the residuals of all models, and once without each model.
 """
@@ -18,6 +18,7 @@ GROUPS = {
     "ITL": "serving.model_error.interval",
     "ITL p99": "serving.model_error.tail",
     "GPU power": "serving.model_error.power",
+    "energy per token": "serving.model_error.energy",
     "memory": "serving.model_error.memory",
 }
 """The error whose spread a group of figures decides."""

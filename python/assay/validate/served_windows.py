@@ -33,6 +33,9 @@ _MODELS: Final = {"llama-3-8b-shape": "llama-3.1-8b", "qwen3-30b-a3b-shape": "qw
 _BOARDS: Final = {"NVIDIA H200": "h200_sxm", "NVIDIA H100 80GB HBM3": "h100_sxm"}
 """Accelerators by the name that their driver gives them."""
 _LATENCIES: Final = {"ttft": "first_token", "tpot": "output_token"}
+_READ_SHARE: Final = 0.957
+"""Of the data sheet's bandwidth, the most that a read reaches: 4,596 GB/s of 4 GiB on an H200
+(bench/results/ceilings-h200.json)."""
 _FEWEST: Final = 500
 """Requests of a window whose 99th percentile is judged."""
 
@@ -90,14 +93,16 @@ def compare_windows(file: str | Path, progress: Progress = silent) -> ServedWind
         )
     figures: list[Compared] = []
     refused: list[tuple[str, str]] = []
+    unlike: list[str] = []
     for point in data["points"]:
         name = f"{point['server']} {point['scenario']} {point['load']}"
         progress(name)
         try:
             figures += _window(point, data)
+            unlike += _below_floor(point, data)
         except AssayError as error:
             refused.append((name, error.message))
-    notes = [*map(str, data.get("notes", ())), *_said(data)]
+    notes = [*map(str, data.get("notes", ())), *_said(data), *unlike]
     return ServedWindows(str(file), figures, refused, notes=tuple(notes))
 
 
@@ -109,6 +114,37 @@ def _said(data: Mapping[str, Any]) -> Iterator[str]:
     )  # fmt: skip
     if few:
         yield f"fewer than {_FEWEST} requests, so that a 99th percentile is of few: {', '.join(few)}"
+
+
+def _below_floor(point: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """Whether tokens came faster than any kernel reads the experts that tokens choose at random.
+
+    Checkpoints of random weights may choose the same experts for most tokens: such a window says nothing of a model
+    that was trained to spread them. The decoding requests are those of Little's law.
+    """
+    figures = point["figures"]
+    tpot = figures.get("p50_tpot_ms")
+    name = str(point.get("model") or data["model"])
+    if point["rate"] is None or not tpot or name not in _MODELS:
+        return []
+    server, _ = _server(point, data)
+    sample, table = server.sample, server.candidate.table
+    rate, prompt = float(point["rate"]), float(sample.prompts.mean())
+    running = rate * float(sample.outputs.mean()) * tpot / 1e3
+    by_tokens = np.array(
+        [np.interp(running, table.sequences, column) for column in table.floor.T]
+    ) / _READ_SHARE  # fmt: skip
+    decode, mixed = by_tokens[0], float(np.interp(prompt, table.chunks, by_tokens))
+    # Between two tokens of a request there are the prompts of others.
+    least = 1e3 * decode / max(1 - rate * (mixed - decode), 1e-9)
+    if tpot >= least:
+        return []
+    return [
+        f"{point['server']} {point['scenario']} {point['load']}: p50 tpot {tpot:.3g} ms is below the "
+        f"{least:.3g} ms in which {running:.3g} decoding requests and the prompts between can be read, "
+        f"where tokens choose experts at random: the random weights of {name} choose fewer, so that its "
+        "decode figures are not those of a trained model"
+    ]
 
 
 def _window(point: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Compared]:

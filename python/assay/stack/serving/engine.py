@@ -35,6 +35,7 @@ def _error_of(name: str, symbol: str, what: str) -> Variable:
 
 
 power_error = _error_of("power", "e_g", "power of the boards")
+energy_error = _error_of("energy", "e_j", "energy of the boards per output token")
 interval_error = _error_of("interval", "e_50", "median of ITL, beside that of a step")
 tail_error = _error_of("tail", "e_99", "99th percentile of ITL, beside that of a step")
 memory_error = _error_of("memory", "e_m", "memory of weights and of activations")
@@ -88,6 +89,14 @@ sort_time = scope.declare(
     bounds=(0, None),
     equals=number("0 s"),
     reference=cited("vLLM source code, v1/sample/ops/topk_topp_sampler.py", "apply_top_k_top_p: a sort of all logits"),
+)
+# Counts of every token of the vocabulary, for prompts and outputs, and what they subtract from logits.
+penalty_time = scope.declare(
+    "penalty_time, tau_p [s as ns]: time per logit to count tokens that were said before and to penalize them. Unless "
+    "given, 0: tokens are sampled without",
+    bounds=(0, None),
+    equals=number("0 s"),
+    reference=cited("vLLM source code, model_executor/layers/utils.py", "apply_penalties: counts of the vocabulary"),
 )
 # Penalties of tokens that were said before need all of them: engines copy their lists to the device in every iteration.
 history_time = scope.declare(

@@ -6,7 +6,7 @@ to, passed over and reduced are instances of the kernels' and the collectives' t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.model import Expression, Variable, cited, maximum, minimum, number, where
 from assay.stack import interconnect, works
@@ -15,7 +15,7 @@ from assay.stack.collectives import node, templates
 from assay.stack.kernels import device
 from assay.stack.serving import attention, deployment as d, engine, exchange, feed_forward
 from assay.stack.serving.deployment import ONE_TOKEN, scope
-from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
+from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, NO_WORK, SUM, Load, Step, Work
 
 _MEGATRON = cited(works.MEGATRON, "sec. 3")
 _FLASH = cited(works.FLASH_ATTENTION)
@@ -23,6 +23,8 @@ _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
 # Of the output projection, which is multiplied in 16 bits and may be stored in fewer.
 _HEAD = minimum(d.embedding_bytes, BYTES_16_BIT)
+_PASS_RATE = number("2.7e12 byte/s")
+"""Bytes of passes over logits by their time: the rate that `sort_time` and `penalty_time` were estimated with."""
 _DENSE_KERNELS = 7
 """Kernels of a layer besides the small ones: four GEMMs, attention, and two all-reduces or norms."""
 
@@ -65,8 +67,11 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
         total = total + work
     times.append(_reductions(step, sum(times[1:], times[0])))
     if not step.load.optional:
-        # Every rank orders all logits.
-        times.append(engine.sort_time * shapes.vocabulary * step.sampled * d.micro_batches)
+        # Every rank orders and penalizes all logits, in passes that move bytes and compute nothing.
+        logits = shapes.vocabulary * step.sampled * d.micro_batches
+        sampling = (engine.sort_time + engine.penalty_time) * logits
+        times.append(sampling)
+        total = total + replace(NO_WORK, size=_PASS_RATE * sampling)
     # Every attention replica has a scheduler of its own, for its requests.
     host = step.declare(
         f"host_time, t_h [s as ms]: time of {what} without kernels",

@@ -32,15 +32,15 @@ _CLIENT = by_definition("mean over the requests of a client that starts many at 
 _prompts_of_others = loads.prompt_share * loads.others_share
 prompts_between = (1 - engine.burst_share / 2) * _prompts_of_others
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
-_step_error = engine.further_error * engine.step_error
+step_error = engine.further_error * engine.step_error
 step_time = scope.declare(
     "step_time, t_s [s as ms]: time per output token (TPOT)",
-    equals=_step_error * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
+    equals=step_error * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
     reference=_CHUNKED,
 )
 # With every place taken, iterations have as many more prompts as decoding requests.
 _full_share = loads.prompt_share * loads.most_decoding / loads.decoding
-full_iteration_time = _step_error * (loads.decode.time + _full_share * stretch)
+full_iteration_time = step_error * (loads.decode.time + _full_share * stretch)
 # A request's interval between tokens is an iteration. Prompts that start in one are about Poisson: with fewer than
 # log 2 of them most iterations have none; with more, the median has about log 2 fewer than the mean.
 _starting = (1 - d.static) * (1 - d.separate) * loads.prompt_rate * loads.others_share * ONE_TOKEN / d.prompt
@@ -48,7 +48,7 @@ _prompt_stretch = stretch / loads.prompts
 _most_prompts = loads.budget * ONE_TOKEN / d.prompt
 median_interval = scope.declare(
     "median_interval, ITL_50 [s as ms]: median time between two tokens of a request (ITL)",
-    equals=_step_error
+    equals=step_error
     * engine.interval_error
     * (loads.decode.time + _prompt_stretch * minimum(maximum(_starting - _LOG_2, 0), _most_prompts)),
     reference=_POISSON,
@@ -66,7 +66,7 @@ _tail_prompts = where(
 )
 tail_interval = scope.declare(
     "tail_interval, ITL_99 [s as ms]: time between two tokens of a request that one in a hundred exceeds",
-    equals=_step_error
+    equals=step_error
     * engine.tail_error
     * (loads.decode.time + _prompt_stretch * minimum(_tail_prompts, _most_prompts)),
     reference=_CORNISH_FISHER,

@@ -76,7 +76,8 @@ board_power = scope.declare(
 )
 board_energy = scope.declare(
     "board_energy, e_g [J/token]: energy of the boards of all GPUs per output token, prefill included",
-    equals=board_power / latency.throughput,
+    # A host that is slower than predicted lowers rate and power together, so that their errors are not those of energy.
+    equals=engine.energy_error * board_power / engine.power_error / (latency.throughput * latency.step_error),
     reference=by_definition("power over rate"),
     target=True,
 )

@@ -1,6 +1,6 @@
-"""Fit the spread of the model error of loaded servers: ITL percentiles, power and memory, and write it.
+"""Fit the spread of the model error of loaded servers: ITL percentiles, power, energy and memory, and write it.
 
-    python -m assay.validate.fitting.load_error [--write]
+    python -m assay.validate.fitting.load_error [--write] [--only serving.model_error.energy]
 
 These figures have one source each, so that a spread without the source cannot be had. It is fitted on the residuals
 of all models, by constants that never saw the source, and once without each model, which `assay validate` scores that
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay import catalog, json_records
+from assay.files import read_json
 from assay.validate.cases import published_cases, read_cases
 from assay.validate.load_error import FILE, GROUPS, spreads_without_model
 from assay.validate.score import Row
@@ -89,6 +90,7 @@ def main() -> None:
     """Fit, print, and write with `--write`."""
     parser = argparse.ArgumentParser(description="Fit the model error of loaded servers.")
     parser.add_argument("--write", action="store_true", help="write the spreads to the catalog")
+    parser.add_argument("--only", metavar="VARIABLE", help="fit one spread, and keep the others")
     options = parser.parse_args()
     cases = [
         case for case in read_cases(published_cases()) if case.kind == "inference" and case.units
@@ -102,6 +104,14 @@ def main() -> None:
         model: fitted([residual for residual in every if residual.model != model])
         for model in sorted({residual.model for residual in every})
     }
+    if options.only:
+        before = read_json("spreads of loaded servers", FILE)
+        spreads = {**before["spreads"], options.only: spreads[options.only]}
+        without = {
+            model: {**before["without"][model], options.only: own[options.only]}
+            for model, own in without.items()
+            if options.only in own
+        } | {model: own for model, own in before["without"].items() if model not in without}
     print(json.dumps({"all": spreads, **without}, indent=1))
     if not options.write:
         return
