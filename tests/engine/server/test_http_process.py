@@ -229,3 +229,17 @@ def test_outputs_of_a_step_are_columns() -> None:
     assert copy[:3] == got[:3]
     assert copy.others[:3] == others[:3]
     assert (copy.others[3].error.message, copy.others[3].error.hint) == ("no", "hint")
+
+
+@pytest.mark.slow
+def test_an_idle_connection_outlives_what_clients_keep() -> None:
+    """5 s are usual on both sides, where a request may meet a connection that is being closed."""
+    with serving() as server, socket.create_connection(("127.0.0.1", server.port), 20) as link:
+        for pause in (6.5, 0.0):
+            link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                assert (received := link.recv(4096))
+                answer += received
+            assert answer.startswith(b"HTTP/1.1 200")
+            time.sleep(pause)

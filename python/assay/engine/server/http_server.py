@@ -25,6 +25,9 @@ from assay.errors import InputError
 
 _GRACE_SECONDS: Final = 5
 """Time after the drain for clients to read their responses."""
+KEEP_ALIVE_SECONDS: Final = 75
+"""How long an idle connection stays open: longer than clients keep one, 5 s in httpx and so in OpenAI's
+client. With as short a time on both sides a request may meet a connection that is being closed."""
 EXIT_AT_ONCE: Final = 128 + signal.SIGINT
 """Exit status after a second SIGINT, as shells report a process that it ended."""
 
@@ -143,6 +146,7 @@ def serve(
         lifespan="on",
         # Malformed HTTP is refused and not logged: its senders could fill a disk.
         log_level="error",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
         date_header=False,
