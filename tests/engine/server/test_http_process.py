@@ -239,7 +239,8 @@ def test_an_idle_connection_outlives_what_clients_keep() -> None:
             link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             answer = b""
             while not answer.endswith(b"}"):
-                assert (received := link.recv(4096))
+                received = link.recv(4096)
+                assert received
                 answer += received
             assert answer.startswith(b"HTTP/1.1 200")
             time.sleep(pause)
