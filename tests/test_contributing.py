@@ -12,6 +12,8 @@ POINTS = (
         "a question of `assay ask`",
         "an option of a command",
         "a knob of the engine",
+        "a workload that is no language model",
+        "a claim about speed",
     ),
 )
 

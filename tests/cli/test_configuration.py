@@ -53,6 +53,16 @@ def test_file_environment_and_command_line_set_an_option(
     assert 'unknown preset "no_such"' in refused.err
 
 
+def test_a_group_that_is_a_command_too_has_its_options_in_its_own_table(
+    cli: Cli, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.write_text('[bench]\ndevice = "tpu"\n[bench.gate]\ndevice = "npu"\n')
+    assert 'unknown device "tpu"' in cli("bench", "graph").err
+    assert 'unknown device "npu"' in cli("bench", "gate", "graph").err
+    monkeypatch.setenv("ASSAY_BENCH_DEVICE", "qpu")
+    assert 'unknown device "qpu"' in cli("bench", "run", "graph").err
+
+
 def test_repeated_option(cli: Cli, user: Path) -> None:
     user.write_text('[resolve]\nassign = ["gpu.power=1 W/GPU"]\n')
     assert cli("resolve", "gpu.power", "--json").data["value"] == 1.0

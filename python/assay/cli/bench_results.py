@@ -118,7 +118,7 @@ def bench_gate_command(
         judged = bench.load(result)
         check_comparable(named.suite, judged)
     else:
-        asked = running.Asked(device=device, quick=quick, seeds=named.gates.seeds)
+        asked = running.Asked(device=device, quick=quick, is_gated=True)
         prepared = running.prepare(named, asked, bench.suite(named.suite))
         if save is not None:
             require_writable(save)

@@ -29,7 +29,7 @@ unit = "byte"
 metric = "GB/s"
 [data]
 generator = "graph"
-seeds = [1, 2, 3]
+seeds = [4, 5, 6]
 [gates]
 [[gates.target]]
 over = "NumPy"
@@ -97,6 +97,7 @@ def test_an_honest_result_passes_every_gate(cli: Callable[..., Outcome], thing: 
         dict.fromkeys(("check", "seeds", "spread", "saturation", "target"), "passed"),
     )
     kept = bench.load(Path("kept.json"))
+    assert [part.seed for part in kept.figures[0].seeds] == [4, 5, 6]
     assert [part.rounds for part in kept.figures[0].seeds] == [10, 10, 10]
     assert kept.claim is not None
     assert kept.claim["name"] == "thing"

@@ -26,8 +26,10 @@ def find_claim(text: str) -> Claim | None:
     Claims are looked for in the folder one works in, and in the checkout of these sources.
     """
     path = Path(text)
-    if path.suffix == ".toml" or path.is_dir():
-        return read_claim(path / FILE if path.is_dir() else path)
+    if (path / FILE).is_file():
+        return read_claim(path / FILE)
+    if path.suffix == ".toml":
+        return read_claim(path)
     for folder in folders():
         if (folder / text / FILE).is_file():
             return read_claim(folder / text / FILE)
@@ -110,9 +112,10 @@ def _check_data(path: Path, data: ClaimData) -> None:
             f"{path}: data: expected a generator with seeds, or a file with its sha256, got neither",
             'data = { generator = "gemm", seeds = [1, 2, 3] }',
         )
-    if data.generator and not data.seeds:
+    if data.generator and len(data.seeds) < SEEDS:
+        got = len(data.seeds) or "none"
         raise InputError(
-            f"{path}: data.seeds: expected at least {SEEDS} seeds, got none", "seeds = [1, 2, 3]"
+            f"{path}: data.seeds: expected at least {SEEDS} seeds, got {got}", "seeds = [1, 2, 3]"
         )
     if data.file and (len(data.sha256) != 1 or data.units is None):
         raise InputError(

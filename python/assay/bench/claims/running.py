@@ -30,6 +30,8 @@ class Asked:
     rivals: Sequence[str] = ()
     cases: Sequence[str] = ()
     seeds: int | None = None
+    is_gated: bool = False
+    """Whether every seed of the claim is needed, also in a smoke test."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -88,16 +90,20 @@ def prepare(claim: Claim, asked: Asked, chosen: Suite | None = None) -> Prepared
 
 
 def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
-    """The seeds to run; one pass where every round is a seed of its own, or inputs are fixed."""
-    if asked.seeds is not None:
-        if asked.seeds < 1:
-            raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
-        if chosen.seeding == "rounds":
-            return (0,)
-        return tuple(range(1, asked.seeds + 1)) if asked.seeds > 1 else (0,)
-    if claim.path is None or chosen.seeding != "inputs" or asked.quick:
+    """The seeds to run; one pass where every round is a seed of its own.
+
+    Fixed inputs are repeated only for a gate, and where seeds are asked for.
+    """
+    if asked.seeds is not None and asked.seeds < 1:
+        raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
+    if chosen.seeding == "rounds" or asked.seeds == 1:
         return (0,)
-    return claim.data.seeds or tuple(range(1, SEEDS + 1))
+    if asked.seeds is not None:
+        return tuple(range(1, asked.seeds + 1))
+    is_seeded = claim.path is not None and chosen.seeding == "inputs" and not asked.quick
+    if is_seeded or asked.is_gated:
+        return claim.data.seeds or tuple(range(1, SEEDS + 1))
+    return (0,)
 
 
 def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, Any]:

@@ -165,6 +165,8 @@ def _floor(workload: ArrayWorkload, data: DataSet, device: Device) -> tuple[floa
     try:
         hardware = hardware_spec(device.name)
         work = workload.work(data)
-        return floor_seconds([CountedWork(work.flops, work.bytes)], hardware), ""
+        floor_s = floor_seconds([CountedWork(work.flops, work.bytes)], hardware)
     except InputError as error:
         return None, f"no floor: {error.message}"
+    steps = f"{work.serial_steps:,.0f} steps one after the other are not in the floor"
+    return floor_s, steps if work.serial_steps else ""
