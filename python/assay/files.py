@@ -1,7 +1,8 @@
-"""Readers for user-supplied files: JSON, TOML, YAML and text, with one-line errors."""
+"""Readers for user-supplied files: JSON, TOML, YAML, text and bytes, with one-line errors."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -44,13 +45,20 @@ def read_yaml(what: str, path: Path, max_bytes: int = MAX_YAML_BYTES) -> Any:
 def read_text(what: str, path: Path, max_bytes: int = MAX_BYTES) -> str:
     """The text of a file in UTF-8; `what` names its kind in errors."""
     try:
+        # As a text file: all line ends become one.
+        return io.TextIOWrapper(io.BytesIO(read_bytes(what, path, max_bytes)), "utf-8").read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {path} cannot be read: expected UTF-8, got: {error}") from None
+
+
+def read_bytes(what: str, path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file; `what` names its kind in errors."""
+    try:
         size = path.stat().st_size
         if size > max_bytes:
             raise InputError(
                 f"{what} {path} cannot be read: expected at most {max_bytes:,} bytes, got {size:,}"
             )
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"{what} {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{what} {path} cannot be read: expected UTF-8, got: {error}") from None

@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 60] = table! {
+pub static TABLE: [Signature; 63] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -332,6 +332,27 @@ pub static TABLE: [Signature; 60] = table! {
         integer rows, top_k, inputs, outputs, experts_count, batch_invariant, gemv_assignments,
         small_m_rows, experts_ready;
     }
+    // Points, [count, 4], grouped by cell of a grid of `rows` along y by `columns` along x (`z_size` is its height):
+    // pillars in the order of their first points, at most `most_points` of each. Pillar p has points starts[p] to
+    // starts[p + 1] of `grouped`, and cell cells[p], or -1 where there are fewer pillars.
+    pillarize {
+        reads points; writes grouped, starts, cells;
+    } {
+        integer count, rows, columns, most_pillars, most_points;
+        float x_least, y_least, z_least, x_size, y_size, z_size;
+    }
+    // out, [channels, rows, columns]: at the cell of each pillar the maximum over its points of relu(weight x inputs +
+    // bias), else zero. The inputs of a point are itself, its offset from the mean of its pillar, and from the pillar's
+    // center; a pillar of fewer than `most_points` points has zero inputs besides.
+    pillar_features {
+        reads grouped, starts, cells, weight, bias; writes out;
+    } {
+        integer count, rows, columns, most_pillars, most_points, channels;
+        float x_least, y_least, z_least, x_size, y_size, z_size;
+    }
+    // Of boxes, [count, 5] (center, length, width, heading), best first, the indices of those whose intersection over
+    // union with every box kept before is at most `threshold`; then -1.
+    rotated_nms { reads boxes; writes kept; } { integer count, most; float threshold; }
     // The sum of all elements: measures the peak read bandwidth.
     stream_read { reads x; writes out; } { integer count; }
     // A copy of all elements: measures the peak copy bandwidth.

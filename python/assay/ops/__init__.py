@@ -47,6 +47,13 @@ from assay.ops.linear import linear as linear
 from assay.ops.matmul import batched_matmul as batched_matmul
 from assay.ops.norms import layer_norm as layer_norm, rms_norm as rms_norm
 from assay.ops.packing import pack as pack
+from assay.ops.point_clouds import (
+    PillarGrid as PillarGrid,
+    Pillars as Pillars,
+    pillar_features as pillar_features,
+    pillarize as pillarize,
+    rotated_nms as rotated_nms,
+)
 from assay.ops.quantization import dequantize as dequantize, quantize as quantize
 from assay.ops.recurrent import (
     LSTMWeights as LSTMWeights,

@@ -16,6 +16,7 @@ mod latent;
 mod linear;
 mod matmul;
 mod norm;
+mod perception;
 mod quantize;
 mod recurrence;
 mod residual;
@@ -37,7 +38,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 41] = [
+const BODIES: [(&str, Body); 44] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -76,6 +77,9 @@ const BODIES: [(&str, Body); 41] = [
     ("route", experts::route),
     ("grouped_linear", experts::grouped_linear),
     ("combine_experts", experts::combine_experts),
+    ("pillarize", perception::pillarize),
+    ("pillar_features", perception::pillar_features),
+    ("rotated_nms", perception::rotated_nms),
     ("stream_read", roofline::stream_read),
     ("stream_copy", roofline::stream_copy),
     ("fma_peak", roofline::fma_peak),

@@ -15,9 +15,11 @@ mod fourier;
 mod gemm;
 mod norm;
 mod penalties;
+mod pillars;
 mod recurrence;
 mod residual;
 mod rope;
+mod rotated_boxes;
 mod sampling;
 mod softmax;
 mod split;
@@ -49,12 +51,14 @@ pub(crate) use gemm::{
 };
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use penalties::{Penalties, penalize};
+pub use pillars::{PILLAR_INPUTS, POINT_FEATURES, PillarGrid, Pillars, pillar_features, pillarize};
 pub use recurrence::{LstmShape, LstmWeights, lstm};
 pub use residual::{add_residual, norm_columns, scale};
 pub use rope::{
     HeadTransform, LatentNorm, RopeLayout, RopeScaling, RopeTable, Rotary, latent_write, rope,
     rope_write,
 };
+pub use rotated_boxes::{BOX_FEATURES, rotated_nms};
 pub use sampling::{Sampling, argmax, log_probability, sample, uniform};
 pub use softmax::softmax;
 pub use state_space::{
