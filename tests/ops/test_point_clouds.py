@@ -10,9 +10,9 @@ import pytest
 from assay import ops, xp
 from assay.errors import AssayError, InputError, ShapeError
 from assay.workloads.perception import reference
-from assay.workloads.perception.configuration import SMALL
 from assay.workloads.perception.network import pillar_grid
 from assay.workloads.perception.weights import Layer
+from small_detector import SMALL
 
 GRID = ops.PillarGrid(2, 3, least=(0.0, 0.0, -1.0), size=(1.0, 1.0, 2.0))
 
@@ -56,7 +56,10 @@ def test_features_are_those_of_the_padded_network(channels: int) -> None:
     expected = reference.canvas(points, SMALL, layer)
     grid, limits = pillar_grid(SMALL), SMALL.grid
     pillars = ops.pillarize(
-        xp.asarray(points, copy=True), grid, most_pillars=limits.most_pillars, most_points=limits.most_points
+        xp.asarray(points, copy=True),
+        grid,
+        most_pillars=limits.most_pillars,
+        most_points=limits.most_points,
     )
     canvas = ops.pillar_features(
         pillars,

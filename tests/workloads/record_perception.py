@@ -7,8 +7,8 @@ from pathlib import Path
 
 from assay.runtime.hardware import device
 from assay.workloads.contract import Missing
-from assay.workloads.perception.configuration import SMALL
 from assay.workloads.perception.workload import Perception
+from small_detector import SMALL
 
 TARGET = Path(__file__).with_name("perception_pytorch.json")
 SEED = 3

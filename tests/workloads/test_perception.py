@@ -12,8 +12,9 @@ from assay.errors import InputError
 from assay.runtime.hardware import device
 from assay.workloads.contract import DataSet, start_of
 from assay.workloads.perception import scans
-from assay.workloads.perception.configuration import KITTI, SMALL
+from assay.workloads.perception.configuration import KITTI
 from assay.workloads.perception.workload import WORKLOAD, Perception
+from small_detector import SMALL
 
 RECORDED = json.loads(Path(__file__).with_name("perception_pytorch.json").read_text("ascii"))
 SMALL_WORKLOAD = Perception(SMALL)
