@@ -8,7 +8,10 @@ from typing import Final
 from assay.errors import unknown_name
 from assay.workloads.contract import ArrayWorkload
 
-WORKLOADS: Final[dict[str, str]] = {"perception": "perception.workload"}
+WORKLOADS: Final[dict[str, str]] = {
+    "perception": "perception.workload",
+    "protein": "protein.workload",
+}
 """Names as commands have them, and the module of `assay.workloads` that has `WORKLOAD`."""
 
 

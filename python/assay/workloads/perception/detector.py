@@ -19,6 +19,14 @@ from assay.workloads.perception.weights import NetworkWeights
 
 SETTINGS: Final = (
     WorkloadSetting(
+        name="grouping",
+        meaning="how points are grouped by pillar",
+        mechanism="one pass over the points counts and places them; sorting reads and writes them many times",
+        values=("sorted", "counted"),
+        plain="sorted",
+        default="counted",
+    ),
+    WorkloadSetting(
         name="features",
         meaning="how the features of pillars are computed",
         mechanism="one operation reads each point once; padded arrays hold every point that a pillar could have",
@@ -61,6 +69,7 @@ class DetectorProgram(Program):
     ) -> None:
         """Copy weights and scans to the device."""
         self._device = device
+        self._counted = settings["grouping"] == "counted"
         self._fused = settings["features"] == "fused"
         self._pillars = PillarNet(configuration, weights.pillars, device)
         self._backbone = Backbone(configuration, weights, device, str(settings["heads"]))
@@ -84,7 +93,11 @@ class DetectorProgram(Program):
         self._maps = []
         for frame, points in enumerate(self._scans):
             with times.stage(stages.PILLARS):
-                pillars = self._pillars.group(points)
+                pillars = (
+                    self._pillars.group(points)
+                    if self._counted
+                    else self._pillars.group_sorted(points)
+                )
                 self._device.synchronize()
             with times.stage(stages.FEATURES):
                 canvas = (

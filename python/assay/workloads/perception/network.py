@@ -50,6 +50,39 @@ class PillarNet:
             points, self._grid, most_pillars=limits.most_pillars, most_points=limits.most_points
         )
 
+    def group_sorted(self, points: Array) -> Pillars:
+        """The same by array operations: points sorted by cell."""
+        grid, limits = self._grid, self._limits
+        device, cells = points.device, grid.rows * grid.columns
+        place = [(points[:, axis] - grid.least[axis]) / grid.size[axis] for axis in range(3)]
+        inside = (place[2] >= 0) & (place[2] < 1)
+        for axis, extent in ((0, grid.columns), (1, grid.rows)):
+            inside &= (place[axis] >= 0) & (place[axis] < extent)
+        column, row = (
+            xp.astype(xp.floor(xp.where(inside, place[axis], 0.0)), xp.int64) for axis in range(2)
+        )
+        cell = xp.where(inside, row * grid.columns + column, cells)
+        order = xp.argsort(cell, stable=True)
+        ends = xp.arange(cells + 1, dtype=xp.int64, device=device)
+        begins = xp.searchsorted(xp.take(cell, order), ends)
+        counts = begins[1:] - begins[:-1]
+        (used,) = xp.nonzero(counts > 0)
+        appearance = xp.argsort(xp.take(order, xp.take(begins, used)))
+        used = xp.take(used, appearance[: limits.most_pillars])
+        held = xp.minimum(xp.take(counts, used), limits.most_points)
+        starts = xp.cumulative_sum(held, include_initial=True)
+        slots = xp.arange(int(starts[-1]), dtype=xp.int64, device=device)
+        pillar = xp.searchsorted(starts, slots, side="right") - 1
+        source = xp.take(begins, xp.take(used, pillar)) + slots - xp.take(starts, pillar)
+        missing = limits.most_pillars - used.shape[0]
+        after = xp.full((missing,), int(starts[-1]), dtype=xp.int64, device=device)
+        none = xp.full((missing,), -1, dtype=xp.int64, device=device)
+        return Pillars(
+            xp.take(points, xp.take(order, source), axis=0),
+            xp.astype(xp.concat([starts, after]), xp.int32),
+            xp.astype(xp.concat([used, none]), xp.int32),
+        )
+
     def fused(self, pillars: Pillars) -> Array:
         """The canvas by one operation."""
         most = self._limits.most_points

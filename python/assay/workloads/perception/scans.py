@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from assay.errors import InputError
 from assay.files import read_bytes
-from assay.workloads.perception.random_numbers import Floats, RandomNumbers
+from assay.workloads.random_numbers import Floats, RandomNumbers
 
 Scan = npt.NDArray[np.float32]
 """Points, (count, 4): x ahead, y left, z up, in meters from the sensor, and intensity from 0 to 1."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.workloads.perception.configuration import POINT_INPUTS, Configuration
-from assay.workloads.perception.random_numbers import RandomNumbers
+from assay.workloads.random_numbers import RandomNumbers
 
 Floats = npt.NDArray[np.float32]
 
