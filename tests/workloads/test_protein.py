@@ -93,3 +93,11 @@ def test_work_counts_the_products_of_triangles() -> None:
     more = Protein(wide).work(data).flops - Protein(SMALL_TRUNK).work(data).flops
     n, hidden = 128, 128
     assert more == 2 * SMALL_TRUNK.blocks * (12 * n * n * 128 * hidden + 2 * n**3 * hidden)
+
+
+def test_other_inputs_do_not_change_outputs_that_were_computed(data: DataSet) -> None:
+    cpu = device("cpu")
+    program = TINY.prepare(data, cpu, start_of(TINY, cpu, "default"))
+    program.run()
+    program.load(TINY.generate(seed=5, size=2))
+    assert TINY.verify(program.outputs(), data).error <= 1e-4

@@ -79,9 +79,7 @@ class BoxHead:
         planar = xp.concat([boxes[:, :2], boxes[:, 3:5], boxes[:, 6:]], axis=1)
         # Only CPUs have the operation; some thousand boxes are copied.
         indices = ops.rotated_nms(
-            planar.to_device("cpu"),
-            configuration.overlap_threshold,
-            most=configuration.most_boxes,
+            planar.to_device("cpu"), configuration.overlap_threshold, most=configuration.most_boxes
         ).to_numpy()
         kept = xp.asarray(indices[indices >= 0], device=maps.device)
         candidates = xp.take(candidates, kept)

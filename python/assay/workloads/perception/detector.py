@@ -85,7 +85,6 @@ class DetectorProgram(Program):
         self._scans = [
             xp.asarray(points[:count], device=self._device, copy=True) for points, count in scans
         ]
-        self._maps = []
 
     def run(self) -> Mapping[str, float]:
         """Boxes of all frames."""

@@ -85,7 +85,6 @@ class _TorchProgram(Program):
     def load(self, data: DataSet) -> None:
         scans = zip(data.arrays["points"], data.arrays["counts"], strict=True)
         self._scans = [points[:count].copy() for points, count in scans]
-        self._maps = []
 
     def run(self) -> Mapping[str, float]:
         torch, times = self._torch, StageTimes()

@@ -69,7 +69,6 @@ class _TorchProgram(Program):
             self._torch.from_numpy(alignment.astype(np.int64)).to(self._place)
             for alignment in data.arrays["alignments"]
         ]
-        self._results = []
 
     def run(self) -> Mapping[str, float]:
         with self._torch.inference_mode():

@@ -69,7 +69,6 @@ class TrunkProgram(Program):
             xp.asarray(alignment.astype(np.int32), device=self._device, copy=True)
             for alignment in data.arrays["alignments"]
         ]
-        self._logits = []
 
     def run(self) -> Mapping[str, float]:
         """Logits of distances of all structures."""
