@@ -191,3 +191,42 @@ def test_many_threads_submit_and_cancel(engine: FakeEngine, reader: Reader) -> N
     assert engine.free == engine.blocks
     assert not engine.has_work
     assert all(reader.reasons[name] == "length" for name in finishing)
+
+
+class Place:
+    """A place on a device: whether the engine said last that it goes on."""
+
+    def __init__(self) -> None:
+        self.goes_on: list[bool] = []
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def stepped(self, *, has_work: bool) -> None:
+        self.goes_on.append(has_work)
+
+    def sleep(self) -> None:
+        pass
+
+    def wake_up(self) -> None:
+        pass
+
+
+def test_a_place_is_told_when_all_requests_were_aborted(engine: FakeEngine, reader: Reader) -> None:
+    engine.step_seconds = 0.001
+    place = Place()
+    worker = EngineWorker(engine, reader.sink, place=place)
+    names = worker.submit([tokens("a")], [SamplingParams(max_tokens=100_000)])
+    deadline = time.monotonic() + 5
+    while not place.goes_on and time.monotonic() < deadline:
+        time.sleep(0.001)
+    worker.cancel(names)
+    # The second call is queued when the loop has come around behind the first.
+    for _ in range(2):
+        worker.call(lambda: None).result(timeout=5)
+    assert place.goes_on[0]
+    assert not place.goes_on[-1]
+    worker.close()

@@ -14,6 +14,7 @@ from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings
 from assay.bench.harness.clocks import HostClock, SelfTimedClock
 from assay.bench.rivals import speech as rivals
 from assay.bench.rivals.decoder import usable_cores
+from assay.bench.suites import talking
 from assay.engine.loading import sources
 from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError
@@ -110,6 +111,8 @@ def cases(settings: Settings) -> list[Case]:
         found.append(
             Case("silero vad, chunk by chunk", "RTF", _partial(_silero, run), rounds=ROUNDS)
         )
+    if _has(*talking.MODELS):
+        found += talking.cases(settings.quick)
     seconds = 10 if settings.quick else STFT_SECONDS
     found.append(Case(f"stft of {seconds} s", "ms", _partial(_stft, run, seconds), rounds=ROUNDS))
     return found

@@ -311,13 +311,19 @@ class EngineWorker:
 
     def _serve(self) -> None:
         """Step the engine until it closes, and abort what is unfinished then."""
+        goes_on = False
         while not self._closing:
             if not self._engine.has_work:
                 self._commands.get()()
             self._run_commands()
             if self._engine.has_work:
                 self._deliver(self._engine.step())
-                self._place.stepped(has_work=self._engine.has_work)
+                goes_on = self._engine.has_work
+                self._place.stepped(has_work=goes_on)
+            elif goes_on:
+                # All requests were aborted: what was launched ahead for them still holds grants.
+                goes_on = False
+                self._place.stepped(has_work=False)
         self._run_commands()
         for name in self._unfinished:
             self._engine.abort(name)
