@@ -2,10 +2,12 @@
 
 mod arrow_stream;
 mod block_manager;
+mod column;
 mod cupti;
 mod float_buffer;
 mod formats;
 mod onnx;
+mod order_book;
 mod runtime;
 mod stored_texts;
 mod tape;
@@ -36,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     threads::register(module)?;
     formats::register(module)?;
     onnx::register(module)?;
+    order_book::register(module)?;
     trace::register(module)?;
     cupti::register(module)?;
     Ok(())
