@@ -23,7 +23,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|m
 # Words that only this project used for things that have a name in the field, and British spelling.
 PRIVATE_WORDS = re.compile(
     r"few_rows|some_rows|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
-    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|(?<![Nn]ote)[Bb]ooks\b|\bchances\b|"
+    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|\bchances\b|"
+    r"(?<![Nn]ote)(?<!Order)(?<![Oo]rder )[Bb]ooks\b|"
     r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
     r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
 )
@@ -36,6 +37,13 @@ WORDS_KEPT = (
     "tests/ask/further_questions.json",
     "python/assay/asking/text.py",
     "bench/results/",
+    # Where books are those of an exchange.
+    "bench/rivals/order-book/",
+    "crates/assay-order-book/",
+    "crates/assay-python/src/order_book.rs",
+    "docs/guides/order-book.md",
+    "python/assay/workloads/order_book/",
+    "tests/workloads/test_order_book",
     BUILT,
 )
 

@@ -39,6 +39,7 @@ __all__ = [
     "OnnxFile",
     "OnnxGraph",
     "OnnxNode",
+    "OrderBooks",
     "SafeTensorsFile",
     "SoundFile",
     "StoredTensor",
@@ -64,6 +65,7 @@ __all__ = [
     "dlpack_export",
     "dlpack_import",
     "expression",
+    "generate_order_events",
     "kernel_levels",
     "kernel_threads",
     "limit_kernel_threads",
@@ -932,6 +934,49 @@ def rope_cos_sin(
 
 def provoke_panic(message: str) -> None:
     """Panic inside native code, for tests of the guard that converts panics to exceptions."""
+
+_EventColumns = tuple[Any, ...]
+"""Kind (uint8), side (uint8), instrument (uint16), order (uint64), price (int32), quantity (uint32)."""
+
+def generate_order_events(
+    columns: _EventColumns, seed: int, instruments: int, resting: int
+) -> None:
+    """Fill columns with the events of a random market."""
+
+@final
+class OrderBooks:
+    """Order books of several instruments."""
+
+    def __new__(
+        cls, instruments: int, *, levels: str, lookup: str, width: int, ids: int
+    ) -> OrderBooks: ...
+    def replay(
+        self,
+        events: _EventColumns,
+        tops: tuple[Any, ...],
+        *,
+        grouped: bool = False,
+        depth: int = 0,
+        depths: tuple[Any, ...] | None = None,
+    ) -> tuple[int, tuple[int, str] | None]:
+        """Apply events and write what follows from each; returns how many were rejected, and the first.
+
+        `tops` are bid price (int32) and quantity (uint64), ask price and quantity, traded (uint32),
+        notional (int64), microprice and VWAP (float64); `depths` are the first four with `depth`
+        levels an event.
+        """
+    def fills(
+        self, events: _EventColumns
+    ) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Apply events; returns rows of events, order ids, prices and quantities of all fills."""
+    def depth(
+        self, instrument: int, levels: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Prices and quantities of both sides of an instrument, from the best on."""
+    def clear(self) -> None:
+        """Forget all orders and trades, and keep the memory."""
+    def verify(self) -> int:
+        """Check all invariants, slowly; returns how many orders rest."""
 
 @final
 class BlockManager:

@@ -9,6 +9,8 @@ from assay.errors import unknown_name
 from assay.workloads.contract import ArrayWorkload
 
 WORKLOADS: Final[dict[str, str]] = {
+    "order-book": "order_book.workload",
+    "order-book-feed": "order_book.feed_workload",
     "perception": "perception.workload",
     "protein": "protein.workload",
 }

@@ -1,0 +1,1 @@
+"""Limit-order events to top of book, depth, microprice and VWAP."""
