@@ -132,7 +132,7 @@ GROUPS: Final = {
     "runs": "List, show and compare runs of the loop.",
     "store": "Share runs, traces and results in a folder or a bucket.",
     "jobs": "Follow and cancel jobs of a Ray cluster (--on).",
-    "bench": "Measure claims beside ceilings and rivals; assay bench gemm is short for run.",
+    "bench": "Measure claims beside ceilings and rivals.",
 }
 """The groups of commands, and their help."""
 
