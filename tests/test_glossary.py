@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.app import COMMANDS
+from assay.cli.configuration import DEFAULT_MEMBERS
 
 GLOSSARY = Path("docs/reference/glossary.md")
 CODE = re.compile(r"`([^`]+)`")
@@ -84,7 +85,9 @@ def test_names_of_other_projects_map_to_names_that_exist(root: Path, glossary: s
 def exists(root: Path, span: str) -> bool:
     """Whether a span of code is a command, an environment variable, a file or a Python name."""
     if span.startswith("assay "):
-        return any(span.split()[1 : 1 + len(name.split())] == name.split() for name in COMMANDS)
+        words = span.split()[1:]
+        is_group = bool(words) and words[0] in DEFAULT_MEMBERS
+        return is_group or any(words[: len(name.split())] == name.split() for name in COMMANDS)
     if re.fullmatch(r"ASSAY_[A-Z]+", span):
         return any(span in path.read_text("utf-8") for path in (root / "python").rglob("*.py"))
     if "/" in span:
