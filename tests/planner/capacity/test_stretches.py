@@ -39,6 +39,14 @@ def test_two_rates_in_an_hour_are_no_bursts() -> None:
     assert own.requests == pytest.approx(len(own.prompts))
 
 
+def test_the_peak_is_the_rate_of_the_stretch_that_is_named() -> None:
+    """Ten minutes of one rate differ by chance: the busiest of them is the peak, and the stretch."""
+    own = traffic(poisson([3.0], 3600.0), bin_seconds=600.0)
+    assert own.stretch is not None
+    assert own.peak == own.stretch.rate == max(period.rate for period in own.periods)
+    assert own.stretch.seconds == pytest.approx(600.0, rel=0.05)
+
+
 def test_a_day_curve_is_cut_where_it_moves() -> None:
     rates = [4 - 3 * float(np.cos(2 * np.pi * n / 1440)) for n in range(1440)]
     own = traffic(poisson(rates, 10.0))

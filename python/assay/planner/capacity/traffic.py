@@ -157,10 +157,14 @@ def recorded(
     steady_parts = steadiness(times, span, bin_seconds)
     periods = _periods(times, span, bin_seconds, steady_parts)
     peak = max(periods, key=lambda period: period.busiest)
+    stretch = steady_parts.busiest(peak.start, peak.start + peak.seconds)
+    if stretch is not None and stretch.rate < peak.rate:
+        # A period above the mean of its stretch, by no more than chance.
+        stretch = Stretch(peak.start, peak.seconds, peak.rate)
     return Traffic(
         name, np.asarray(prompts, float), np.asarray(outputs, float), periods,
         steady_parts.dispersion, times, reuse, notes=tuple(notes),
-        stretch=steady_parts.busiest(peak.start, peak.start + peak.seconds),
+        stretch=stretch,
     )  # fmt: skip
 
 
