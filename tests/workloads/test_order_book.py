@@ -278,4 +278,6 @@ def test_rivals_agree_event_by_event(rival: Any) -> None:
         program.poison()
         program.run()
         assert FEED.verify(program.outputs(), data).error == 0
+    # Where nothing trades, all that it keeps is right.
+    assert FEED.verify(program.answers, data).error == 0
     program.close()

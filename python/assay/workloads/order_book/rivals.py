@@ -112,6 +112,10 @@ class _LibraryProgram(_RivalProgram):
 class _NanobookProgram(_LibraryProgram):
     prefix = "nanobook"
 
+    def outputs(self) -> Arrays:
+        # It keeps quantities, too, but not always those of the orders that rest.
+        return {name: column.copy() for name, column in self.answers.items() if "price" in name}
+
 
 class _HftbacktestProgram(_LibraryProgram):
     prefix = "hftbacktest"
@@ -143,8 +147,8 @@ class NanobookCrate(_LibraryRival):
     name = "nanobook"
     program = _NanobookProgram
     note = (
-        "top of book alone; its books are made and dropped while no clock runs. 0.19.3 cancels the "
-        "wrong order of a level that has traded, so it is exact where nothing trades"
+        "top of book alone, held to its prices: 0.19.3 takes other orders than the canceled ones out "
+        "of a level that has traded; its books are made and dropped while no clock runs"
     )
 
 
