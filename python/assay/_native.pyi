@@ -965,9 +965,7 @@ class OrderBooks:
         notional (int64), microprice and VWAP (float64); `depths` are the first four with `depth`
         levels an event.
         """
-    def fills(
-        self, events: _EventColumns
-    ) -> tuple[list[int], list[int], list[int], list[int]]:
+    def fills(self, events: _EventColumns) -> tuple[list[int], list[int], list[int], list[int]]:
         """Apply events; returns rows of events, order ids, prices and quantities of all fills."""
     def depth(
         self, instrument: int, levels: int

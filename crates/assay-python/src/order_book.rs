@@ -177,7 +177,6 @@ impl PyOrderBooks {
 
     /// Apply events and write what follows from each; returns how many were rejected, and the first.
     #[pyo3(signature = (events, tops, *, grouped=false, depth=0, depths=None))]
-    #[expect(clippy::too_many_arguments, reason = "columns, and how to go through them")]
     fn replay(
         &mut self,
         py: Python<'_>,
@@ -229,7 +228,7 @@ impl PyOrderBooks {
                     Column::<i32>::get_writable(&objects.2, "depth_ask_price")?,
                     Column::<u64>::get_writable(&objects.3, "depth_ask_quantity")?,
                 );
-                let expected = rows.checked_mul(depth).unwrap_or(usize::MAX);
+                let expected = rows.saturating_mul(depth);
                 check_length("depth_bid_price", expected, columns.0.len())?;
                 check_length("depth_bid_quantity", expected, columns.1.len())?;
                 check_length("depth_ask_price", expected, columns.2.len())?;
