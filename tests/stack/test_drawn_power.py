@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from assay.scenario.question import read_question
 from assay.scenario.questions.sweeping import SweepAnswer, SweepEntriesAnswer, sweep
 
 TRAINING = "llama3_8b_8_h100_training"
@@ -63,3 +64,19 @@ def test_a_poor_grid_starves_the_chip() -> None:
     assert row[INPUT] < 0.5 * 700
     assert row[VOLTS] > 0.3
     assert row[INPUT] == pytest.approx(row[BUSY], rel=5e-3)
+
+
+def test_a_stated_activity_draws_and_drops_its_own_power() -> None:
+    """A chip that is mostly dark draws little, so no limit slows it; voltage and heat are those of what it draws."""
+    dark = []
+    for activity, limit in itertools.product((0.2, 0.66), (700, 1500)):
+        given = [f"gpu.activity={activity}", f"gpu.power.limit={limit} W/GPU"]
+        question = read_question(TRAINING, given, None, FLOOR)
+        busy, drawn = (
+            question.resolve(name, intervals=False).require_value() for name in (BUSY, INPUT)
+        )
+        assert drawn == pytest.approx(busy, rel=5e-3)
+        if activity == 0.2:
+            dark.append(question.resolve("gpu.throttle", intervals=False).require_value())
+    assert dark[1] == pytest.approx(dark[0], rel=1e-9)
+    assert dark[0] == pytest.approx(1.98 / 1.83, rel=1e-3)

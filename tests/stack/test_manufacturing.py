@@ -97,6 +97,19 @@ def test_fitted_formula_is_near_a_count_of_squares_in_a_circle(
     assert found == pytest.approx(counted_dies(300, math.sqrt(area)), rel=0.04)
 
 
+@pytest.mark.parametrize(("side", "fits"), [(140, True), (212, True), (215, False)])
+def test_a_die_as_large_as_a_wafer_has_one_site_or_violates(
+    registry: Registry, side: float, fits: bool
+) -> None:
+    """The diagonal of a square of 212.1 mm is 300 mm; Cerebras' 46,225 mm2 are 215 mm square, corners cut."""
+    assert max(counted_dies(300, side), 1) == 1
+    given = {**PLAIN_WAFER, "manufacturing.die.area": f"{side**2} mm^2"}
+    answer = registry.resolve(GROSS, given)
+    assert answer.require_value() == 1
+    verdicts = {verdict.name: verdict.status for verdict in answer.constraints}
+    assert verdicts["manufacturing.die.fits_wafer"] == ("true" if fits else "false")
+
+
 @pytest.mark.parametrize("model", YIELD_MODELS)
 def test_yield_of_a_die_without_defects_is_one_and_falls_with_them(
     registry: Registry, model: str

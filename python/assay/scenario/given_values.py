@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from assay.model.inputs import Inputs
 from assay.model.registry import Registry
 from assay.model.resolving.resolve import make_resolver
 from assay.model.resolving.unused import unused_inputs
 
+T = TypeVar("T")
 ON_COMMAND_LINE: Final = "given on the command line"
 """The source of a value that no scenario or entry gives."""
 
@@ -28,6 +29,43 @@ STATED_FORMS: Final = {
     )
 }
 """Computed quantities on which costs do not depend, by the input that takes their place."""
+
+
+class FixedPoint(NamedTuple):
+    """A variable whose relation computes a quantity itself, and what replaces it where that is stated."""
+
+    variable: str
+    relation: str
+    stated_relation: str
+    root: str
+
+
+FIXED_POINTS: Final = {
+    "gpu.activity": FixedPoint(
+        "delivery.input_power",
+        "drawing.power_of_chip",
+        "drawing.power_at_activity",
+        "drawing.stated_activity",
+    )
+}
+"""Fixed points by the quantity that they compute, since they cannot depend on it."""
+
+
+def stated_in_fixed_points(
+    given: Mapping[str, T], variants: Mapping[str, str]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Values and variants that let fixed points of a scenario use quantities as they are given."""
+    values: dict[str, T] = {}
+    chosen: dict[str, str] = {}
+    for name, point in FIXED_POINTS.items():
+        if (
+            name in given
+            and point.root not in given
+            and variants.get(point.variable) == point.relation
+        ):
+            values[point.root] = given[name]
+            chosen[point.variable] = point.stated_relation
+    return values, chosen
 
 
 def with_stated_forms(

@@ -23,7 +23,12 @@ from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
 from assay.model.uncertainty.correlation import Correlations, read_correlation
 from assay.scenario import built_in
-from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given, with_stated_forms
+from assay.scenario.given_values import (
+    ON_COMMAND_LINE,
+    notes_on_given,
+    stated_in_fixed_points,
+    with_stated_forms,
+)
 from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
 
@@ -139,7 +144,10 @@ def read_question(
         for name, assignment in scenario.assignments.items():
             sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
         given = {**scenario.given, **given}
-        variants = {**scenario.variants, **variants}
+        values, choices = stated_in_fixed_points(given, scenario.variants)
+        given = {**given, **values}
+        sources.update((name, "the value given for what a fixed point computes") for name in values)
+        variants = {**scenario.variants, **choices, **variants}
     refuse_impossible(given, variants, "" if scenario is None else scenario.accelerator)
     return Question(registry, scenario, given, variants, sources, correlations)
 

@@ -6,7 +6,9 @@ agree is a fixed point: a limit that the chip does not reach neither cools nor s
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, Scope, cited, exp, maximum, minimum, number
+from collections.abc import Callable
+
+from assay.model import POSITIVE, Expression, Scope, Variable, cited, exp, maximum, minimum, number
 from assay.stack import delivery, hbm, switching, timing, transistor, works
 from assay.stack.gpu import power as gpu_power, rates as gpu_rates, reference
 
@@ -18,7 +20,7 @@ _GPU = number("1 GPU")
 _STEP = 0.25
 
 
-def _drawn(given: Expression) -> Expression:
+def _drawn(given: Expression, activity_at: Callable[[Expression], Expression]) -> Expression:
     """Power of the board at its highest clock, where voltage and temperature are those of `given`, in watts."""
     regulated = delivery.regulated
     warmth = gpu_power.coolant_temperature + gpu_power.thermal_resistance * given / _GPU
@@ -41,11 +43,23 @@ def _drawn(given: Expression) -> Expression:
     leakage = (
         reference.reference_leakage * voltage * exp((warmth - number("300 K")) / reference.reference_leakage_scale)
     )
-    switched = gpu_power.activity_at(pace) * gpu_power.cycle_capacitance * volts**2 * clock * voltage**2
+    switched = activity_at(pace) * gpu_power.cycle_capacitance * volts**2 * clock * voltage**2
     losses = regulated / volts * reference.reference_supply / reference.reference_regulated
     memory = gpu_power.memory_duty_at(pace) * gpu_rates.memory_bandwidth * hbm.access_energy
     share = gpu_power.energy_share
     return (gpu_power.power_idle + share * memory + losses * (leakage + share * switched)) * _GPU
+
+
+def _balance(power: Variable, activity_at: Callable[[Expression], Expression], name: str) -> None:
+    """Let the clock follow voltage and heat, these the power, and the power the clock."""
+    scope.iterative(
+        power,
+        (1 - _STEP) * power + _STEP * minimum(gpu_power.power_ceiling * _GPU, _drawn(power, activity_at)),
+        start=gpu_power.power_ceiling * _GPU,
+        name=name,
+        meaning="the clock follows voltage and heat, they follow the power, and the power the clock",
+        reference=_SELF,
+    )
 
 
 power = scope.declare(
@@ -54,19 +68,34 @@ power = scope.declare(
     reference=_SELF,
     target=True,
 )
-scope.iterative(
-    power,
-    (1 - _STEP) * power + _STEP * minimum(gpu_power.power_ceiling * _GPU, _drawn(power)),
-    start=gpu_power.power_ceiling * _GPU,
-    name="power.balance",
-    meaning="the clock follows voltage and heat, they follow the power, and the power the clock",
-    reference=_SELF,
-)
+_balance(power, gpu_power.activity_at, "power.balance")
 scope.approximation(
     delivery.input_power,
     power,
     name="power_of_chip",
     valid=power > number("0 W"),
     meaning="regulators give what the chip draws",
+    reference=_SELF,
+)
+# The activity of a workload follows the clock, and the clock the power, so that it cannot be read here. A question that
+# states gpu.activity states this one too.
+stated_activity = scope.declare(
+    "stated_activity, a_s: switching activity that is stated, over that of dense GEMMs, whatever the clock",
+    reference=_SELF,
+    boundary="scenario",
+)
+stated = scope.declare(
+    "power.stated, P_ds [W]: power that a chip draws at a stated activity, whatever its clock",
+    bounds=POSITIVE,
+    reference=_SELF,
+    target=True,
+)
+_balance(stated, lambda _: stated_activity, "power.stated_balance")
+scope.approximation(
+    delivery.input_power,
+    stated,
+    name="power_at_activity",
+    valid=stated > number("0 W"),
+    meaning="regulators give what the chip draws at the stated activity",
     reference=_SELF,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from assay.model import POSITIVE, Expression, Scope, by_definition, cited, exp, sqrt, where
+from assay.model import POSITIVE, Expression, Scope, by_definition, cited, exp, maximum, sqrt, where
 from assay.stack import works
 
 scope = Scope("manufacturing", "Wafers, yield, packages and what can be made of them")
@@ -117,11 +117,17 @@ def sites_on_wafer(area: Expression, edge_share: float = FITTED_EDGE) -> Express
     """Whole sites of an area on a wafer: pi d^2 / 4 A - k pi d / sqrt(A)."""
     whole = math.pi * usable_diameter**2 / (4 * area)
     cut = edge_share * math.pi * usable_diameter / sqrt(area)
-    # A site larger than the wafer gives less than none.
-    return where(whole > cut, whole - cut, 0)
+    # Counts near one are below it. A square whose diagonal fits has one site; a larger one violates die.fits_wafer.
+    return maximum(whole - cut, 1)
 
 
 gross_dies = scope.declare("wafer.gross_dies, N_d: dies on a wafer, good and bad", reference=_GROSS)
+scope.inequality(
+    "die.fits_wafer",
+    2 * die_area <= usable_diameter**2,
+    "a square die fits the wafer without its border, by its diagonal",
+    reference=by_definition("the diagonal of a square is the root of twice its area"),
+)
 scope.equation(
     gross_dies,
     sites_on_wafer(pitch_area),
