@@ -32,6 +32,9 @@ pin_rate = scope.declare(
     reference=_CHANNELS,
     boundary="primitive",
 )
+stack_pins = scope.declare(
+    "stack_pins, N_DQ: data pins of a stack", equals=channels_per_stack * pins_per_channel, reference=_CHANNELS
+)
 channel_bandwidth = scope.declare(
     "channel_bandwidth, B_ch [byte/s as GB/s]: peak rate of a channel",
     equals=pins_per_channel * pin_rate / BITS_PER_BYTE,

@@ -76,6 +76,12 @@ scope.inequality(
     "the network has full bisection bandwidth",
     reference=_BISECTION,
 )
+link_ratio = scope.declare(
+    "link.ratio, k_ln: rate of a GPU's links inside a node over its rate between nodes",
+    equals=gpu_rates.link_bandwidth / bisection_bandwidth,
+    reference=by_definition("rate over rate"),
+    target=True,
+)
 nic_rate = scope.declare(
     "nic.rate, B_n [byte/s as GB/s]: achieved bandwidth of a GPU's large transfers between nodes",
     equals=nic_share * bisection_bandwidth * number("1 GPU"),

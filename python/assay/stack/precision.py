@@ -30,14 +30,23 @@ _MX = cited(
 )
 _CODES = cited("IEEE 754-2019, Standard for Floating-Point Arithmetic", "sec. 3.4, encodings")
 
-codes = scope.declare(
-    "codes.finite, n_f: bit patterns of a format that are finite numbers, two zeros among them",
-    equals=2**formats.bits
-    - where(
+infinite_codes = scope.declare(
+    "codes.infinite, n_inf: bit patterns of a format that are infinities",
+    equals=where(formats.finite_only.is_("infinities"), 2, 0),
+    reference=_CODES,
+)
+nan_codes = scope.declare(
+    "codes.nan, n_nan: bit patterns of a format that are no numbers",
+    equals=where(
         formats.finite_only.is_("infinities"),
-        2 ** (formats.mantissa_bits + 1),
+        2 * (2**formats.mantissa_bits - 1),
         where(formats.finite_only.is_("nan"), 2, 0),
     ),
+    reference=_CODES,
+)
+codes = scope.declare(
+    "codes.finite, n_f: bit patterns of a format that are finite numbers, two zeros among them",
+    equals=2**formats.bits - infinite_codes - nan_codes,
     reference=_CODES,
     target=True,
 )

@@ -55,7 +55,7 @@ resistivity = _datum("via.resistivity, rho_v [ohm*m]: resistivity of the copper"
 power_share = _datum("via.power_share, k_v: holes for power, ground and control by hole for data", (0, None))
 vias = scope.declare(
     "via.count, n_v: holes through a die of a stack",
-    equals=hbm.channels_per_stack * hbm.pins_per_channel * (1 + power_share),
+    equals=hbm.stack_pins * (1 + power_share),
     reference=_TSV,
     target=True,
 )

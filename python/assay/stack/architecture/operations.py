@@ -8,6 +8,10 @@ from assay.stack import works
 from assay.stack.architecture import parameters as p, shapes as s
 
 _SCALING = cited(works.SCALING_LAWS, "sec. 2.1")
+_SOFTMAX = cited(
+    "Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision",
+    "sec. 3.1, exponentials beside products",
+)
 _MEGATRON = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _MULTIPLY_ADD = number("2 FLOP/token")
 
@@ -46,6 +50,11 @@ attention_flops = _count(
     * p.attention_layers
     * (s.heads * (s.head_size + s.value_size) * attended_tokens + s.index_heads * s.index_size * seen_tokens),
     _MEGATRON,
+)
+exponentials = s.scope.declare(
+    "attention.exponentials, n_x [1/token]: exponentials of a token's softmax, forward, without causal mask",
+    equals=number("1 1/token^2") * p.attention_layers * s.heads * attended_tokens,
+    reference=_SOFTMAX,
 )
 linear_flops = _count(
     "linear.flops_per_token, c_l [FLOP/token]: linear-attention state update FLOPs per token, forward",

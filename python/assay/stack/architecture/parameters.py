@@ -121,7 +121,6 @@ active_mixture_parameters = _part(
     "mixture.active_parameters, N_m^*: active weights of router and experts",
     (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters,
     s.SHARED,
-    library=True,
 )
 
 embedding_parameters = _part(
@@ -143,7 +142,6 @@ active_layer_parameters = _part(
     "layer.active_parameters, N_l^*: active weights of a layer, mean over layers",
     (token_mixing_parameters + plain_layers * ffn_parameters + expert_layers * active_mixture_parameters) / s.layers,
     s.SHARED,
-    library=True,
 )
 outer_parameters = _part(
     "outer.parameters, N_o: weights of embeddings and norms outside layers",
@@ -163,7 +161,7 @@ active_parameters = s.scope.declare(
     + outer_parameters
     - (1 - s.counts_lookup) * (s.embedding_tables - 1) * s.vocabulary * s.hidden,
     reference=s.SHARED,
-    library=True,
+    target=True,
 )
 s.scope.inequality(
     "grouped", s.kv_heads <= s.heads, "there are no more key heads than query heads", reference=s.GROUPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, where
 from assay.stack import optimizer, parallelism, works
 from assay.stack.architecture import parameters
-from assay.stack.cluster.nodes import DGX, node_gpus, scope
+from assay.stack.cluster.nodes import DGX, drives, node_gpus, scope
 from assay.stack.training import job as training_job, run as training_run
 
 _ZERO = cited(works.ZERO, "sec. 3.1")
@@ -55,6 +55,20 @@ checkpoint_size = scope.declare(
     "checkpoint.size, S_ckpt [byte as GB]: size of one checkpoint: trained weights and their optimizer states",
     equals=parallelism.trained_share * parameters.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
     reference=_ZERO,
+)
+drive_capacity = scope.declare(
+    "drive.capacity, C_SSD [byte as TB]: capacity of a drive", reference=DGX, boundary="primitive"
+)
+node_storage = scope.declare(
+    "node.storage, C_loc [byte/node as TB/node]: capacity of a node's drives",
+    equals=drives * drive_capacity,
+    reference=DGX,
+)
+local_copies = scope.declare(
+    "checkpoint.local_copies, n_loc: checkpoints that the drives of the job's nodes hold",
+    equals=job_nodes * node_storage / checkpoint_size,
+    reference=by_definition("capacity over size"),
+    target=True,
 )
 storage_bandwidth = scope.declare(
     "storage.bandwidth, B_store [byte/s as GB/s]: write bandwidth of the shared checkpoint store",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, ceil, total
+from assay.stack import interconnect
 from assay.stack.cluster.network import nic_power
 from assay.stack.cluster.nodes import (
     FLEET,
@@ -10,6 +11,7 @@ from assay.stack.cluster.nodes import (
     cpu_busy_power,
     cpu_power,
     cpus,
+    gpus,
     liquid_share,
     memory_power,
     node_gpus,
@@ -102,11 +104,34 @@ rack_peak_flops = scope.declare(
     "rack.peak_flops, P_rack [FLOP/s as PFLOP/s]: peak rate of a rack",
     equals=rack_nodes * node_gpus * gpu_rates.peak_flops,
     reference=by_definition("sum over the GPUs of a rack"),
-    library=True,
+)
+rack_bandwidth = scope.declare(
+    "rack.bandwidth, B_rack [byte/s as TB/s]: rate of a rack to all others, in one direction",
+    equals=rack_nodes * node_gpus * interconnect.bisection_bandwidth,
+    bounds=POSITIVE,
+    reference=by_definition("sum over the GPUs of a rack, less what the network is oversubscribed"),
+)
+rack_balance = scope.declare(
+    "rack.balance, b_rack [FLOP/byte]: operations of a rack by byte that leaves it, both at their peak",
+    equals=rack_peak_flops / rack_bandwidth,
+    reference=by_definition("rate over rate"),
+    target=True,
+)
+site_bisection = scope.declare(
+    "site.bisection, B_site [byte/s as TB/s]: rate between two halves of the site, in one direction",
+    equals=gpus / 2 * interconnect.bisection_bandwidth,
+    reference=by_definition("half of the GPUs send to the other half"),
+    target=True,
 )
 node_peak_flops = scope.declare(
     "node.peak_flops, P_n [FLOP/(s*node) as PFLOP/(s*node)]: peak rate of a node",
     equals=node_gpus * gpu_rates.peak_flops,
+    reference=by_definition("sum over the GPUs of a node"),
+    target=True,
+)
+node_bandwidth = scope.declare(
+    "node.bandwidth, B_node [byte/(s*node) as GB/(s*node)]: rate of a node's network adapters, in one direction",
+    equals=node_gpus * interconnect.nic_bandwidth,
     reference=by_definition("sum over the GPUs of a node"),
     target=True,
 )

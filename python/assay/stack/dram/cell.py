@@ -55,9 +55,26 @@ sense_constant = scope.declare(
     reference=_SENSE,
     boundary="primitive",
 )
+offset = scope.declare(
+    "sense.offset, V_os [V as mV]: voltage by which an amplifier's two halves differ; unless given, none",
+    equals=number("0 V"),
+    reference=_SENSE,
+)
+sense_input = scope.declare(
+    "sense.input, V_in [V as mV]: what the offset leaves of the signal, against it",
+    equals=signal - offset,
+    bounds=POSITIVE,
+    reference=_SENSE,
+)
+gain = scope.declare(
+    "sense.gain, A_s: gain from that input to half the supply, at which the bit is decided and restored",
+    equals=voltage / 2 / sense_input,
+    bounds=POSITIVE,
+    reference=_SENSE,
+)
 sense_time = scope.declare(
-    "sense.time, t_s [s as ns]: time of a sense amplifier from the signal to half the supply",
-    equals=sense_constant * log(voltage / 2 / signal),
+    "sense.time, t_s [s as ns]: time of a sense amplifier from its input to half the supply",
+    equals=sense_constant * log(gain),
     reference=_SENSE,
     target=True,
 )

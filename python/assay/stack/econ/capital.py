@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Variable, cited, where
-from assay.stack import works
+from assay.model import POSITIVE, Variable, cited, number, where
+from assay.stack import interconnect, works
 from assay.stack.cluster import network, nodes, power as cluster_power
 from assay.stack.econ.tariff import scope
 from assay.stack.manufacturing import packages
@@ -29,6 +29,23 @@ cost_share = scope.declare(
 )
 server_price = scope.declare(
     "server.price, c_srv [USD/node]: price of a node without its GPUs", reference=_CAPITAL, boundary="scenario"
+)
+
+
+def _price(heading: str) -> Variable:
+    return scope.declare(heading, reference=_CAPITAL, boundary="scenario")
+
+
+scope.equation(
+    server_price,
+    nodes.cpus * _price("server.cpu_price, c_cpu [USD]: price of a host CPU")
+    + nodes.memory_size * _price("server.memory_price, c_ram [USD/byte as USD/GB]: price of host memory")
+    + nodes.node_gpus * interconnect.adapters * _price("server.adapter_price, c_nic [USD]: price of a network adapter")
+    + nodes.drives * _price("server.drive_price, c_ssd [USD]: price of a drive")
+    + _price("server.chassis_price, c_ch [USD/node]: price of chassis, boards, supplies and fans of a node"),
+    name="server.price_of_parts",
+    meaning="a node's parts",
+    reference=_CAPITAL,
 )
 switch_price = scope.declare(
     "network.switch_price, c_sw [USD]: price of one switch", reference=_BILLING, boundary="scenario"
@@ -57,6 +74,22 @@ machine_capex = scope.declare(
 site_capex = scope.declare(
     "capex.site, K_site [USD]: capital in building, supply and cooling",
     equals=cluster_power.design_power * site_price,
+    reference=_CAPITAL,
+)
+floor_area = scope.declare(
+    "site.floor_area, A_site [m^2]: floor of the building", reference=_CAPITAL, boundary="scenario"
+)
+scope.approximation(
+    site_capex,
+    floor_area * _price("site.price_by_area, c_area [USD/m^2]: price of the building by its floor")
+    + cluster_power.design_power
+    * (
+        _price("site.supply_price, c_sup [USD/W]: price of supply and generators by power")
+        + _price("site.cooling_price, c_cool [USD/W]: price of cooling by the heat that it takes")
+    ),
+    name="capex.site_of_parts",
+    valid=floor_area > number("0 m^2"),
+    meaning="building by its floor, supply by power, cooling by heat",
     reference=_CAPITAL,
 )
 year = scope.constant("year", "yr", "31557600 s", "compounding period of interest", reference=_ANNUITY)

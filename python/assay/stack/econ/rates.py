@@ -56,9 +56,28 @@ water_price = scope.declare(
 water_rate = scope.declare(
     "water.rate, v [USD/s as USD/h]: cost of the site's water", equals=water.makeup * water_price, reference=_OPERATION
 )
+transit_rate = scope.declare(
+    "transit.rate, n_ext [USD/s as USD/h]: cost of traffic between the site and the world; unless given, none",
+    equals=number("0 USD/s"),
+    reference=_OPERATION,
+)
+traffic = scope.declare(
+    "transit.traffic, B_ext [byte/s as GB/s]: traffic that is paid for", reference=_OPERATION, boundary="scenario"
+)
+traffic_price = scope.declare(
+    "transit.price, c_ext [USD/byte as USD/GB]: price of that traffic", reference=_OPERATION, boundary="scenario"
+)
+scope.approximation(
+    transit_rate,
+    traffic * traffic_price,
+    name="transit.by_traffic",
+    valid=traffic > number("0 byte/s"),
+    meaning="paid by the byte",
+    reference=_OPERATION,
+)
 ownership_rate = scope.declare(
     "site.rate, c_own [USD/s as USD/h]: cost of owning and running the site, without electricity",
-    equals=total(capital_rate, maintenance_rate, staff_rate, water_rate),
+    equals=total(capital_rate, maintenance_rate, staff_rate, water_rate, transit_rate),
     reference=_ANNUAL,
 )
 utilisation = scope.declare(

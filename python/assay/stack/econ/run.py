@@ -8,7 +8,7 @@ from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
 from assay.stack.thermal import site
-from assay.stack.training import job as training_job, run as training_run
+from assay.stack.training import job as training_job, run as training_run, step as training_step
 
 _RENT = cited(works.DEEPSEEK_V3, "Table 1, rental price by GPU hour")
 _ENERGY = cited(works.LLAMA, "sec. 6, energy of a run")
@@ -77,6 +77,18 @@ cost_per_step = scope.declare(
     "cost.per_step, c_step [USD]: cost of one optimizer step",
     equals=total_cost / training_run.steps,
     reference=by_definition("cost over steps"),
+    target=True,
+)
+cost_per_operation = scope.declare(
+    "cost.per_operation, c_F [USD/FLOP as USD/EFLOP]: cost of a run by its model FLOPs",
+    equals=cost_per_step / training_step.flops_per_step,
+    reference=by_definition("cost over FLOPs"),
+    target=True,
+)
+energy_per_step = scope.declare(
+    "energy.per_step, e_step [J as kWh]: energy of one optimizer step at the meter",
+    equals=run_energy / training_run.steps,
+    reference=by_definition("energy over steps"),
     target=True,
 )
 energy_per_token = scope.declare(

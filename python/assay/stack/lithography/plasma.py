@@ -18,6 +18,7 @@ from assay.stack.lithography.source import (
     collection,
     conversion,
     diameter,
+    droplet_period,
     droplet_rate,
     ion_speed,
     plasma_density,
@@ -138,6 +139,12 @@ intensity = scope.declare(
 )
 delay = scope.declare(
     "laser.delay, t_d [s as us]: time from the pre-pulse to the main pulse", reference=_EXPANSION, boundary="primitive"
+)
+scope.inequality(
+    "laser.before_next",
+    delay <= droplet_period,
+    "a droplet is hit twice before the next one comes",
+    reference=_EXPANSION,
 )
 target_radius = scope.declare(
     "target.radius, R_t [m as um]: radius of the target when the main pulse arrives", reference=_EXPANSION,

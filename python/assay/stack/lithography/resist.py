@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from assay.model import POSITIVE, cited, erf, sqrt
-from assay.stack.lithography.optics import resolution
+from assay.model import POSITIVE, atan, cited, erf, sqrt
+from assay.stack.lithography.optics import process_factor, resolution
 from assay.stack.lithography.scanner import dose
 from assay.stack.lithography.source import photon_energy, scope
 from assay.stack.manufacturing import wafers
@@ -20,6 +20,15 @@ _FAILURE = cited(
     "De Bisschop 2017, Stochastic effects in EUV lithography: random, local CD variability, and printing failures, "
     "Journal of Micro/Nanolithography 16(4)",
     "failure probability of contacts by dose and size",
+)
+
+_TRANSFER = cited(
+    "Goodman 2005, Introduction to Fourier Optics, 3rd edition",
+    "sec. 6.3, optical transfer function of a circular pupil",
+)
+_SLOPE = cited(
+    "Mack 2007, Fundamental Principles of Optical Lithography",
+    "ch. 8, lithographic control: normalized image log-slope and exposure latitude",
 )
 
 flux = scope.declare(
@@ -75,6 +84,35 @@ margin = scope.declare(
     bounds=(0, 1),
     reference=_FAILURE,
     boundary="primitive",
+)
+# The image of dense lines is a sine; what its slope leaves of a size by dose is the margin.
+_ratio = 1 / (4 * process_factor)
+contrast = scope.declare(
+    "image.contrast, C_i [1 as %]: contrast of dense lines at the resolution, in incoherent light; 0 at k_1 = 0.25",
+    equals=2 / math.pi * (atan(sqrt(1 - _ratio**2) / _ratio) - _ratio * sqrt(1 - _ratio**2)),
+    bounds=(0, 1),
+    reference=_TRANSFER,
+    target=True,
+)
+log_slope = scope.declare(
+    "image.log_slope, NILS: relative slope of the image at the edge of a line, by the width of the line",
+    equals=math.pi * contrast,
+    reference=_SLOPE,
+    target=True,
+)
+tolerance = scope.declare(
+    "resist.tolerance, d_CD [1 as %]: share of its size that a feature may lack",
+    bounds=("positive", 1),
+    reference=_SLOPE,
+    boundary="primitive",
+)
+scope.approximation(
+    margin,
+    log_slope / 2 * tolerance,
+    name="resist.margin_of_image",
+    valid=tolerance <= 0.5,
+    meaning="both edges move by dose over slope",
+    reference=_SLOPE,
 )
 failure = scope.declare(
     "resist.failure, p_f: probability that a contact fails to print: of a shortfall beyond the margin",

@@ -63,6 +63,12 @@ droplet_atoms = scope.declare(
 droplet_rate = scope.declare(
     "droplet.rate, f_dr [Hz as kHz]: droplets by time", bounds=POSITIVE, reference=_SOURCE, boundary="primitive"
 )
+droplet_period = scope.declare(
+    "droplet.period, t_dr [s as us]: time from one droplet to the next",
+    equals=1 / droplet_rate,
+    reference=by_definition("inverse of the rate"),
+    target=True,
+)
 droplet_speed = scope.declare("droplet.speed, v_dr [m/s]: speed of droplets", reference=_SOURCE, boundary="primitive")
 droplet_spacing = scope.declare(
     "droplet.spacing, x_dr [m as mm]: distance between droplets, which the plasma of one must not cross",

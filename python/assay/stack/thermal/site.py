@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited, total
+from assay.model import by_definition, cited, number, total
 from assay.stack import works
 from assay.stack.cluster import power as cluster_power
 from assay.stack.thermal.flows import cooling_power
@@ -25,9 +25,14 @@ transformer_capacity = scope.declare(
     equals=transformer_sizing * cluster_power.design_power,
     reference=_TRANSFORMER,
 )
+other_power = scope.declare(
+    "dc.other_power, P_oth [W]: power of lighting, offices and controls; unless given, none",
+    equals=number("0 W"),
+    reference=_PUE,
+)
 transformer_load = scope.declare(
     "transformer.load, x_tr: load of the transformers over their capacity",
-    equals=(cluster_power.it_power + ups_loss + cooling_power) / transformer_capacity,
+    equals=total(cluster_power.it_power, ups_loss, cooling_power, other_power) / transformer_capacity,
     reference=_TRANSFORMER,
 )
 transformer_idle_share = scope.declare(
@@ -47,7 +52,7 @@ transformer_loss = scope.declare(
 )
 overhead_power = scope.declare(
     "dc.overhead_power, P_over [W]: facility power beyond IT power",
-    equals=total(cooling_power, ups_loss, transformer_loss),
+    equals=total(cooling_power, ups_loss, transformer_loss, other_power),
     reference=_PUE,
 )
 stated_pue = scope.declare(

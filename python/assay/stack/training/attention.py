@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, fitted, maximum, minimum, number, where
-from assay.stack import parallelism, software, works
-from assay.stack.architecture import parameters, shapes
+from assay.stack import arithmetic, parallelism, software, works
+from assay.stack.architecture import operations, parameters, shapes
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
 from assay.stack.training.weights import stretched, wide_stretch
@@ -170,6 +170,23 @@ def _declare_scores(name: str, each: Expression, what: str) -> passes.Pass:
 # Forward: masked softmax (read, write). Backward: softmax (two reads, write).
 forward_scores = _declare_scores(
     "forward_scores", number("4 byte") + _dropped + _biased, "softmax and dropout, forward"
+)
+special_time = scope.declare(
+    "attention.special_time, t_x [s*GPU/token as us*GPU/token]: time of a GPU's special-function units over the "
+    "exponentials of a token, forward",
+    equals=operations.exponentials / arithmetic.special_peak,
+    reference=cited(
+        "Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision",
+        "sec. 3.1, exponentials beside products",
+    ),
+    target=True,
+)
+saved_share = scope.declare(
+    "attention.saved_share, s_IO [1 as %]: bytes of memory that fused attention saves of those of unfused, forward",
+    equals=1 - full.size / (2 * score_gemm.size + forward_scores.size),
+    bounds=(None, 1),
+    reference=_FLASH,
+    target=True,
 )
 backward_scores = _declare_scores("backward_scores", number("6 byte") + _dropped, "softmax and dropout, backward")
 _unfused_gemm = stretched(wide_stretch, score_gemm)
