@@ -101,7 +101,8 @@ def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry],
     # Tags before refs: one that a push has just given has its ref by then.
     tags = set(all_tags(store))
     known = list(refs(store))
-    items = {(each.kind, each.name) for each in (*known, *pushed)}
+    items = {(ref.kind, ref.name) for ref in known}
+    items |= {(manifest.kind, manifest.name) for manifest in pushed}
     strays = [Entry(tag_key(*tag), 0, now) for tag in tags if (tag.kind, tag.name) not in items]
     for digest in {ref.manifest for ref in known}:
         try:
