@@ -21,6 +21,7 @@ WALK = (
     (f"#/runs/{RUN}", ".waterfall-row"),
     ("#/speech", "main h1"),
     ("#/live", "main h1"),
+    ("#/store", "main h1"),
     ("#/docs", "main h1"),
     ("#/runs", "a[href*='/runs/']"),
 )

@@ -17,6 +17,9 @@ from fastapi.testclient import TestClient
 
 import generate_api_reference
 from assay.cli.app import run
+from assay.store.describing import item_of
+from assay.store.layout import init_store
+from assay.store.pushing import push
 from assay.ui.app import PREFIX, create_app
 
 TOKEN = "token-of-the-command-tests"
@@ -48,6 +51,10 @@ COMMANDS = [
     (f"runs/{RUN}/compared-with/{RUN}", ["runs", "compare", RUN, RUN]),
     (f"runs/{RUN}/report", ["report", RUN, "--no-open"]),
     ("traces", ["trace", "list"]),
+    (
+        "store?terms=kind%3Drun+verdict%3Dimproved",
+        ["store", "find", "kind=run", "verdict=improved"],
+    ),
     (f"traces/{TRACE}/summary", ["trace", "summary", TRACE]),
     pytest.param("atlas", ["atlas"], marks=SLOW),
     pytest.param(
@@ -69,7 +76,7 @@ COMMANDS = [
 WITHOUT_A_COMMAND = {
     "/about", "/documents", "/documents/{name}", "/glossary", "/headlines/{preset}",
     "/lab/model", "/lab/tape", "/lab/scenario", "/live/state", "/live/floors", "/plan/choices",
-    "/runs/{run}/sequences", "/runs/{run}/plan", "/speech",
+    "/runs/{run}/sequences", "/runs/{run}/plan", "/speech", "/store/place",
     "/runs/{run}/timeline", "/runs/{run}/events", "/traces/{trace}/timeline", "/validate/cases",
 }  # fmt: skip
 """What pages draw and no command prints."""
@@ -85,6 +92,9 @@ def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tes
     shutil.copytree(scratch / "runs" / RUN / "trace", scratch / "traces" / TRACE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ASSAY_SCRATCH", str(scratch))
+        patch.setenv("ASSAY_STORE", str(scratch / "store"))
+        init_store(None)
+        push([item_of(scratch / "runs" / RUN)])
         yield TestClient(
             create_app(TOKEN),
             base_url="http://localhost",
