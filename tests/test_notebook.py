@@ -87,12 +87,12 @@ def test_value_is_shown_with_its_unit_and_its_interval() -> None:
     )
     text = shown(answer)
     assert re.search(
-        r"econ\.cost\.per_token = \S+ USD/token \(\S+ USD/token to \S+ USD/token\)", text
+        r"econ\.cost\.per_token = \$3\.\d+ per million tokens \(90 %: 3\.\d+ to 3\.\d+\)", text
     )
     explained = assay.explain("econ.cost.per_token", preset="dense_training_cost_fixture")
-    assert "econ.cost.per_token = 3.000078e-06 USD/token" in shown(explained)
+    assert "econ.cost.per_token = $3.00 per million tokens" in shown(explained)
     fixture = scenario.preset("dense_training_cost_fixture")
-    assert "3.000078e-06 USD/token" in shown(fixture.resolve("econ.cost.per_token"))
+    assert "$3.00 per million tokens" in shown(fixture.resolve("econ.cost.per_token"))
 
 
 def test_missing_inputs_are_counted_and_the_problem_said() -> None:
@@ -125,6 +125,28 @@ def test_texts_are_escaped_wherever_they_stand() -> None:
     text = shown(answer)
     assert HOSTILE in text
     assert "80 more" in text
+
+
+def test_a_value_is_said_as_the_command_line_says_it() -> None:
+    import assay
+
+    answer = assay.resolve("econ.cost.per_token", preset="dense_training_cost_fixture")
+    # An interval as wide as its rounding is none.
+    assert answer.headline() == "econ.cost.per_token = $3.00 per million tokens"
+
+
+def test_many_notes_do_not_hide_the_answer() -> None:
+    notes = [f"rent {number}" for number in range(9)]
+    text = shown(HostileAnswer("x", [], {"kept": 1}, notes=notes))
+    assert text.index("rent 2") < text.index("6 more notes") < text.index("rent 3")
+
+
+def test_tab_completion_shows_the_public_names() -> None:
+    import assay
+
+    names = dir(assay)
+    assert {"resolve", "ask", "plan_capacity", "report"} <= set(names)
+    assert "importlib" not in names
 
 
 def test_numbers_that_are_none_are_left_out() -> None:

@@ -168,6 +168,11 @@ _PACKAGES = ("jit", "report", "xp")
 __all__ = sorted(("__version__", "build_info", *_ELSEWHERE, *_PACKAGES))
 
 
+def __dir__() -> list[str]:
+    """What tab completion shows: the public names, imported or not."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")

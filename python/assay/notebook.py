@@ -14,6 +14,8 @@ from typing import Any, Final
 
 ROWS: Final = 20
 """Most rows of a table."""
+NOTES: Final = 3
+"""Notes before the data; more can be opened."""
 COLUMNS: Final = 12
 CHARACTERS: Final = 200
 """Most characters of a cell."""
@@ -39,7 +41,10 @@ def card(
         parts.append(f'<div style="font-size:larger;font-weight:600">{_text(headline)}</div>')
     if problem is not None:
         parts.append(f"<div><b>problem:</b> {_text(str(problem))}</div>")
-    parts += [f'<div style="{_QUIET}">note: {_text(note)}</div>' for note in notes[:ROWS]]
+    shown = [f'<div style="{_QUIET}">note: {_text(note)}</div>' for note in notes[:ROWS]]
+    parts += shown[:NOTES]
+    if more := "".join(shown[NOTES:]):
+        parts.append(f"<details><summary>{len(notes) - NOTES} more notes</summary>{more}</details>")
     parts.append(data_html(data))
     return f'<div class="assay-answer">{"".join(parts)}</div>'
 

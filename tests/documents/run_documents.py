@@ -100,30 +100,34 @@ class Bench:
             self.port = free.getsockname()[1]
         words = ["serve", "smollm2", "--port", str(self.port), "--enable-sleep-mode"]
         words += ["--chat-template", "examples/chat_templates/chatml_tools.jinja"]
+        log = self.work.parent / "server.log"
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "assay", *words],
-                env=self.environment,
-                cwd=self.work,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            self._wait(process)
+            with log.open("wb") as said:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "assay", *words],
+                    env=self.environment,
+                    cwd=self.work,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                )
+            self._wait(process, log)
             yield
         finally:
             if process is not None:
                 process.send_signal(signal.SIGTERM)
                 process.wait(60)
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        end = time.monotonic() + 120
+    def _wait(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        # A machine that is busy with other work takes minutes.
+        end = time.monotonic() + 600
         while time.monotonic() < end and process.poll() is None:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).close()
                 return
             except OSError:
                 time.sleep(0.5)
-        raise RuntimeError("the server for the documents did not start")
+        said = log.read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"the server for the documents did not start: {said[-1]}")
 
     def run(self, words: list[str], expected: int = 0) -> str:
         """Run to the end; returns what went wrong."""

@@ -53,8 +53,8 @@ def export_command(
     """Write the graph as DOT, GraphML, JSON, LaTeX or tapes.
 
     The format `tape` has every relation as a lowered program, for evaluators elsewhere; pages use it.
-    `assay export site DIR` writes lab, receipts, cones, atlas and validation as pages that a
-    browser opens from files, without a server.
+    `assay export site DIR` writes pages of assay ui (lab, receipts, cones, atlas and validation) that
+    a browser opens from files, without a server; those of the documentation are built by make site.
     """
     if variable == SITE:
         from assay.cli.export_site import site_report

@@ -228,11 +228,8 @@ class Resolution:
         """The value with its unit and interval, or how many inputs it lacks, in one line."""
         if self.value is None:
             return f"{self.target} needs {len(self.missing)} more inputs"
-        text = f"{self.target} = {self.variable.format(self.value)}"
-        if self.lower is None or self.upper is None:
-            return text
-        ends = self.variable.format(self.lower), self.variable.format(self.upper)
-        return f"{text} ({ends[0]} to {ends[1]})"
+        said = self.variable.figure(self.value, self.lower, self.upper)
+        return f"{self.target} = {said.text}{said.interval}"
 
     def _repr_html_(self) -> str:
         from assay.notebook import card
