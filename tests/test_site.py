@@ -210,5 +210,11 @@ def test_every_page_opens_in_a_browser_and_search_finds(
         page.locator("#results a").first.click()
         page.wait_for_url("**#*")
         assert "onfidence sequence" in page.locator("main").inner_text()
+        # What one wants to do comes before what explains it.
+        for words in ("capacity", "store push", "assay plan", "--redact"):
+            page.locator("#search").fill(words)
+            page.locator("#results a").first.wait_for()
+            first = page.locator("#results a").first.get_attribute("href")
+            assert "docs/guides/" in str(first), words
         browser.close()
     assert problems == []

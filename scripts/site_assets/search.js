@@ -7,6 +7,8 @@
   const state = document.getElementById("state");
   const contents = document.getElementById("contents");
   const MOST = 20;
+  // Who searches wants to do something: guides come before what explains them, the changelog last.
+  const FOLDERS = [["docs/guides/", 2], ["docs/design/", 0.7], ["CHANGELOG", 0.3]];
   let wanted = false;
 
   const load = () => {
@@ -31,7 +33,8 @@
       if (weight === 0) return 0;
       sum += weight;
     }
-    return sum;
+    const folder = FOLDERS.find(([start]) => section.address.startsWith(start));
+    return sum * (folder ? folder[1] : 1);
   };
 
   const excerpt = (text, word) => {
