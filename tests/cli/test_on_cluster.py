@@ -74,6 +74,21 @@ def test_a_head_that_has_forgotten_a_job_gets_it_again(cli: Any, head: FakeHead)
     assert envelope_of(head) == before
 
 
+def test_a_head_that_fails_to_answer_now_and_then_is_asked_again(
+    cli: Any, head: FakeHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs.time, "sleep", lambda seconds: None)  # type: ignore[attr-defined]
+    head.failures = 2
+    outcome = cli(*SWEEP, *ON)
+    assert (outcome.code, outcome.out) == (0, "3 USD\n")
+    monkeypatch.setattr(jobs, "_PATIENCE_S", -1.0)
+    head.failures = 1
+    (name,) = head.jobs
+    outcome = cli("jobs", "attach", name)
+    assert outcome.code == 2
+    assert "hint: a head that was lost and is back goes on by: assay jobs attach ID" in outcome.err
+
+
 def test_cancel(cli: Any, head: FakeHead) -> None:
     cli(*SWEEP, *ON)
     (name,) = head.jobs

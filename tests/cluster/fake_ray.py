@@ -23,6 +23,8 @@ class FakeHead:
     status: str = "SUCCEEDED"
     exit_code: int | None = 0
     message: str = ""
+    failures: int = 0
+    """Questions about a job that are answered with an error before the next one is answered."""
     jobs: dict[str, Any] = field(default_factory=dict)
 
     def module(self, name: str = "ray") -> Any:
@@ -54,6 +56,9 @@ class FakeClient:
         return str(name)
 
     def get_job_info(self, name: str) -> Any:
+        if self.head.failures:
+            self.head.failures -= 1
+            raise RuntimeError("Request failed with status code 500: 500 Internal Server Error.")
         if name not in self.head.jobs:
             raise RuntimeError(f"Request failed with status code 404: Job {name} does not exist.")
         head = self.head

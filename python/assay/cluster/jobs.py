@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from assay.answers import Progress
 from assay.cluster import records
@@ -24,12 +24,16 @@ from assay.cluster.ray_library import ray_module
 from assay.cluster.records import Record
 from assay.errors import AssayError, InputError, unknown_name
 
+Reply = TypeVar("Reply")
+
 MODULE: Final = "assay.cli.job_driver"
 PYTHON: Final = "python"
 """Of the head's environment: that in which Ray was started."""
 _ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 _POLL_S: Final = (0.1, 2.0)
 """First and longest pause between two looks at a job."""
+_PATIENCE_S: Final = 30.0
+"""How long a head that does not answer is asked again before it counts as lost."""
 _METADATA: Final = "assay"
 _NOT_STARTED: Final = (
     "is Ray running there? ray start --head --dashboard-host 0.0.0.0 begins a cluster; a job whose "
@@ -160,7 +164,7 @@ class Cluster:
         """The job again and again, until it has ended."""
         pause, most = _POLL_S
         while True:
-            job = self.job(name)
+            job = self._patiently(lambda: self.job(name))
             yield job
             if job.has_ended:
                 return
@@ -171,13 +175,25 @@ class Cluster:
         """Wait for a job; `say` is told every line beside its answer as it comes."""
         shown = 0
         for job in self.watched(name):
-            log = split_log(self.log(name) if job.status != "PENDING" else "")
+            is_begun = job.status != "PENDING"
+            log = split_log(self._patiently(lambda: self.log(name)) if is_begun else "")
             for line in log.lines[shown:]:
                 say(line)
             shown = len(log.lines)
             if job.has_ended:
                 return Answered(job, log.answer)
         raise AssertionError
+
+    def _patiently(self, ask: Callable[[], Reply]) -> Reply:
+        """Ask again for a while: a busy head fails to answer now and then, and its job goes on."""
+        end_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return ask()
+            except ClusterLostError:
+                if time.monotonic() >= end_s:
+                    raise
+            time.sleep(_POLL_S[1])
 
     def _known(self, name: str) -> Job | None:
         try:
