@@ -104,6 +104,20 @@ def test_an_honest_program_passes_on_every_check() -> None:
     assert (check.complaints, check.against) == ([], "itertools.accumulate")
 
 
+def test_times_below_the_floor_and_of_known_data_only_are_no_measurement() -> None:
+    workload = RunningSums()
+    check = ProgramCheck(workload, SummingProgram(workload.generate(1, SIZE)), SIZE)
+    check.fresh_seconds = [0.4, 0.5]
+    assert not check.is_fake(0.5, None)
+    assert not check.is_fake(0.5, 1.0)
+    assert check.is_fake(0.3, 1.0)
+    assert check.is_fake(0.05, None)
+    assert [complaint.split(":")[0] for complaint in check.complaints] == [
+        "faster than this machine moves its bytes",
+        "8 times as fast on data that were seen before",
+    ]
+
+
 def test_data_of_a_seed_have_one_hash_and_other_seeds_another() -> None:
     workload = RunningSums()
     hashes = [workload.generate(seed, SIZE).sha256 for seed in (1, 1, 2)]

@@ -10,12 +10,14 @@ import math
 import time
 from typing import Final
 
-from assay.workloads.contract import ArrayWorkload, Program
+from assay.workloads.contract import ArrayWorkload, DataSet, Program
 
 _FRESH_SEED: Final = 1_000_003
 """Beyond the seeds of claims: data that the program has not seen."""
 _TIMES_ON_NEW_DATA: Final = 5.0
 """New data may miss every cache and page; no program is honest that takes longer than so many times."""
+_OF_FLOOR: Final = 1.0 / 3.0
+"""Ceilings that were measured on a busy machine are too low, and the floor is as much too high."""
 _CLOCK_S: Final = 1e-3
 """Below this, what other programs take of a core decides."""
 
@@ -43,7 +45,8 @@ class ProgramCheck:
         )
         self.program.load(data)
         self.program.poison()
-        untouched = self.workload.verify(self.program.outputs(), data)
+        # Once is enough: the other implementation may take long.
+        is_poisoned = self._checks > 1 or not self._is_right(data)
         start = time.perf_counter()
         self.program.run()
         self.fresh_seconds.append(time.perf_counter() - start)
@@ -51,7 +54,7 @@ class ProgramCheck:
         self.program.load(other)
         verified = self.workload.verify(self.program.outputs(), data)
         self.against, self.tolerance = verified.against, verified.tolerance
-        if untouched.error <= untouched.tolerance:
+        if not is_poisoned:
             return self._complain("outputs are right before the run: they are not poisoned")
         if verified.units != data.units:
             return self._complain(
@@ -63,9 +66,13 @@ class ProgramCheck:
             self._complain(f"outputs differ from {verified.against} on data not seen before")
         return verified.error
 
+    def _is_right(self, data: DataSet) -> bool:
+        verified = self.workload.verify(self.program.outputs(), data)
+        return verified.error <= verified.tolerance
+
     def is_fake(self, timed_s: float, floor_s: float | None) -> bool:
         """Whether timed runs cannot have done the work that runs on new data did."""
-        if floor_s is not None and timed_s < floor_s:
+        if floor_s is not None and timed_s < _OF_FLOOR * floor_s:
             self._complain(
                 f"faster than this machine moves its bytes: {timed_s:.2e} s, floor {floor_s:.2e} s"
             )
