@@ -26,7 +26,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "examples" / "ray_cluster"))
 from two_nodes import TwoNodes  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Processes of a cluster that did not start in Ray's time are Ray's to end, when this process does.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 SIDE = 10_000
 """Values of each of two axes: 10^8 points."""
