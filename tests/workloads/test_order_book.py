@@ -239,10 +239,12 @@ def test_the_workload_keeps_its_contract() -> None:
     assert workload("order-book") is WORKLOAD
     device = runtime.device("cpu")
     data, other = WORKLOAD.generate(1, 3_000), WORKLOAD.generate(2, 3_000)
+    digest = data.sha256
     outputs = []
     for start in ("plain", "default"):
         program = WORKLOAD.prepare(data, device, start_of(WORKLOAD, device, start))
         program.load(other)
+        assert data.sha256 == digest, "loading others leaves the first data alone"
         program.poison()
         assert not WORKLOAD.verify(program.outputs(), other).error <= 0
         program.run()

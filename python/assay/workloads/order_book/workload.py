@@ -38,7 +38,8 @@ class BookProgram(Program):
 
     def __init__(self, data: DataSet, settings: Mapping[str, Setting]) -> None:
         """Make books and room for the answers."""
-        self._events = Events.of(data.arrays)
+        # Of its own: loading other data must not write over the caller's.
+        self._events = Events.of({name: np.array(column) for name, column in data.arrays.items()})
         self._tops = Tops.empty(len(self._events))
         self._grouped = settings["order of events"] == "by instrument"
         self._books = OrderBooks(
