@@ -33,18 +33,18 @@ def flood(task: Task, stop: threading.Event) -> None:
 
 def latencies(task: Task) -> list[float]:
     """Seconds from the arrival of each batch to its answer."""
-    books, tops, taken = OrderBooks(4), Tops.empty(EVENTS), []
+    order_books, tops, taken = OrderBooks(4), Tops.empty(EVENTS), []
     with task:
         for first in range(0, len(events), EVENTS):
             time.sleep(PAUSE_S)
             batch = events[first : first + EVENTS]
             start = time.perf_counter()
             device.launch(
-                "order book", lambda batch=batch: books.replay(batch, tops), [], [], bytes=0
+                "order book", lambda batch=batch: order_books.replay(batch, tops), [], [], bytes=0
             )
             task.stream.synchronize()
             taken.append(time.perf_counter() - start)
-    books.verify()
+    order_books.verify()
     return taken
 
 

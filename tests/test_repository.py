@@ -24,7 +24,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|m
 PRIVATE_WORDS = re.compile(
     r"few_rows|some_rows|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
     r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|\bchances\b|"
-    r"(?<![Nn]ote)(?<!Order)(?<![Oo]rder )[Bb]ooks\b|"
+    r"(?<![Nn]ote)(?<!Order)(?<![Oo]rder[ _])(?<!order_book\.)[Bb]ooks\b|"
     r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
     r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
 )
