@@ -53,6 +53,8 @@ HTTP = "engine/server/http_process.py"
 LINK = "engine/server/remote_engine.py"
 SECOND = "second_process.py"
 """The two processes of `assay serve`, which talk over a socket without a name, and how the first starts the second."""
+MCP = "cli/mcp.py"
+"""Looks whether the port is free that `assay mcp --http` is to listen on."""
 VETTING = "engine/requests/grammar_vetting.py"
 """A second process of `assay serve`, which compiles the schemas of clients."""
 PAGES = "ui/children.py"
@@ -109,6 +111,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         LINK: {"socket"},
         SECOND: {"socket"},
         UI_SERVER: {"socket"},
+        MCP: {"socket"},
         STORE: {"obstore"},
         BUCKET: {"obstore"},
         S3: {"obstore"},

@@ -56,10 +56,8 @@ NOT_RUN: Final = (
         r"--seconds 2m|--find max-rate|--time-scale|--duration 60|--rate 2 --bursts|--workload requests.jsonl",
         MINUTES,
     ),
-    Rule(
-        r"^assay bench (?!gemv --quick)|^assay causal-profile|^assay calibrate|^assay perplexity",
-        MINUTES,
-    ),
+    Rule(r"^assay bench (?!(?:gemv|perception|protein) --quick|manifest )", MINUTES),
+    Rule(r"^assay (?:causal-profile|calibrate|perplexity)", MINUTES),
     Rule(r"--gpu cpu", CALIBRATED),
     Rule(r"^assay talk$", LISTENS),
     Rule(r"^eval |cache clear models", HELD),

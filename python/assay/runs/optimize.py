@@ -80,7 +80,7 @@ def optimize(
             **_of(SubjectOptions, options),
         )
         _check_names(options)
-        if asked.workload not in WORKLOADS:
+        if not (isinstance(asked.workload, str) and asked.workload in WORKLOADS):
             # Those of a workload on arrays are its settings, known once it is open.
             check_levers(None, chosen)
     # Before anything is measured: a key that cannot be read is bad input, not the end of a run.

@@ -139,6 +139,7 @@ def regression(verdict: Verdict, share: float) -> GateLine:
 
     A slowdown of 5 % takes 1.05 times as long: the ratio is 1 / 1.05.
 
+    >>> from assay.bench.harness.statistics import Interval
     >>> regression(Verdict("x", "", 0.952, Interval(0.945, 0.960), "s"), 0.05).verdict
     'failed'
     >>> regression(Verdict("x", "", 0.99, Interval(0.97, 0.995), "s"), 0.05).verdict

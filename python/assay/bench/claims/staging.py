@@ -18,7 +18,6 @@ from assay.bench.claims.claim import Claim
 from assay.engine.loading.downloading import Expected, download
 from assay.errors import InputError
 
-KIND: Final = "data-sets"
 BUDGET_BYTES: Final = 20 * 10**9
 """What staged data sets may take together unless told otherwise."""
 _CHUNK: Final = 1 << 20
@@ -42,7 +41,7 @@ class Eviction(NamedTuple):
 
 def folder() -> Path:
     """Where data sets are staged."""
-    return paths.cache(KIND)
+    return paths.cache("data-sets")
 
 
 def staged() -> list[Staged]:
