@@ -41,7 +41,10 @@ def _drawn(given: Expression, activity_at: Callable[[Expression], Expression]) -
     voltage = maximum(transistor.floor_at(volts), 1 - slope * (1 - clock / boost))
     pace = clock / reference.reference_clock
     leakage = (
-        reference.reference_leakage * voltage * exp((warmth - number("300 K")) / reference.reference_leakage_scale)
+        reference.reference_leakage
+        * transistor.leakage_at(volts)
+        * voltage
+        * exp((warmth - number("300 K")) / reference.reference_leakage_scale)
     )
     switched = activity_at(pace) * gpu_power.cycle_capacitance * volts**2 * clock * voltage**2
     losses = regulated / volts * reference.reference_supply / reference.reference_regulated

@@ -16,7 +16,7 @@ from assay.stack.transistor.channel import (
     threshold_at,
     width,
 )
-from assay.stack.transistor.gate_speed import floor_at, guard, on_current, slope_at, speed, speed_at
+from assay.stack.transistor.gate_speed import floor_at, guard, leakage_at, on_current, slope_at, speed, speed_at
 
 __all__ = [
     "channel",
@@ -26,6 +26,7 @@ __all__ = [
     "gate_speed",
     "guard",
     "ideality",
+    "leakage_at",
     "leakage_current",
     "length",
     "mobility",

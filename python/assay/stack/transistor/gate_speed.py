@@ -7,18 +7,20 @@ reaches the energy of a GPU's cycle, the slope of its voltage and the temperatur
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, by_definition, cited, maximum, minimum, number
+from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number
 from assay.stack import physics, works
 from assay.stack.gpu import power as gpu_power, reference as gpu_reference
 from assay.stack.transistor.channel import (
     drain_current,
     gate_capacitance,
+    ideality,
     leakage_efold,
     scope,
     supply,
     temperature,
     thermal_voltage,
     threshold,
+    threshold_at,
     width,
 )
 
@@ -243,6 +245,34 @@ scope.approximation(
     name="leakage_of_chip",
     valid=temperature > number("250 K"),
     meaning="leakage is that of transistors below their threshold",
+    reference=_SUBTHRESHOLD,
+)
+
+
+def leakage_at(drain: Expression) -> Expression:
+    """Subthreshold leakage over that of the benchmarked board, at its temperature and a drain voltage.
+
+    How leakage grows with heat is fitted on that board (`gpu.leakage_scale`), whatever the threshold.
+    """
+    warmth = gpu_power.reference_temperature
+    lowered = threshold_share * gpu_reference.reference_supply - threshold_at(warmth, drain)
+    return exp(lowered * physics.elementary_charge / (ideality * physics.boltzmann * warmth))
+
+
+leakage_ratio = scope.declare(
+    "leakage_ratio, r_L: leakage over that of the threshold of the benchmarked board, at its temperature: tenfold by "
+    "each subthreshold swing that the threshold is lower",
+    equals=leakage_at(supply),
+    bounds=POSITIVE,
+    reference=_SUBTHRESHOLD,
+    target=True,
+)
+scope.approximation(
+    gpu_power.leakage_reference,
+    gpu_reference.reference_leakage * leakage_ratio,
+    name="leakage_by_threshold",
+    valid=leakage_ratio > 0,
+    meaning="that of the board of the benchmarks, as carriers cross the barrier of this threshold",
     reference=_SUBTHRESHOLD,
 )
 boost_clock = scope.declare(
