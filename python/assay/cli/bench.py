@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 SERVING = "serving"
 """Servers are measured whole: their windows are no cases of the harness."""
 
+Tolerance = Annotated[
+    float, option("--tolerance SHARE", "Relative change below which a figure counts as unchanged.")
+]
+FailOnRegression = Annotated[
+    bool,
+    option(
+        "--fail-on-regression", "End with exit code 1 if a figure regressed or cannot be compared."
+    ),
+]
+Markdown = Annotated[bool, option("--markdown", "Print a Markdown table.")]
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Refuse what is no share."""
+    if not 0.0 <= tolerance < 1.0:
+        raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
+
 
 def bench_run_command(
     claim: Annotated[
@@ -70,18 +87,9 @@ def bench_run_command(
     compare: Annotated[
         Path | None, option("--compare FILE", "Compare with a saved result.")
     ] = None,
-    tolerance: Annotated[
-        float,
-        option("--tolerance SHARE", "Relative change below which a figure counts as unchanged."),
-    ] = 0.05,
-    fail_on_regression: Annotated[
-        bool,
-        option(
-            "--fail-on-regression",
-            "End with exit code 1 if a figure regressed or cannot be compared.",
-        ),
-    ] = False,
-    markdown: Annotated[bool, option("--markdown", "Print a Markdown table.")] = False,
+    tolerance: Tolerance = 0.05,
+    fail_on_regression: FailOnRegression = False,
+    markdown: Markdown = False,
     as_json: options.Json = False,
 ) -> Report:
     """Measure a claim or a suite, with ceilings and rivals.
@@ -91,8 +99,7 @@ def bench_run_command(
     """
     if fail_on_regression and compare is None:
         raise InputError("--fail-on-regression needs --compare", "--compare FILE")
-    if not 0.0 <= tolerance < 1.0:
-        raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
+    check_tolerance(tolerance)
     if claim == SERVING:
         for option, value in (("--sizes", sizes), ("--dtypes", dtypes), ("--compare", compare)):
             if value is not None:

@@ -5,10 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli import options, styles
-from assay.cli.bench import problem_of, require_writable, result_text
+from assay.cli.bench import (
+    FailOnRegression,
+    Markdown,
+    Tolerance,
+    check_tolerance,
+    problem_of,
+    require_writable,
+    result_text,
+)
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, count, table, working, wrapped
-from assay.errors import AssayError, CheckFailedError, InputError, NoDataError
+from assay.errors import AssayError, CheckFailedError, NoDataError
 
 if TYPE_CHECKING:
     from assay.bench import Result
@@ -27,18 +35,9 @@ _VERDICTS = {
 def bench_compare_command(
     now: Annotated[Path, argument("NOW", "A saved result.")],
     then: Annotated[Path, argument("THEN", "An earlier one of the same suite.")],
-    tolerance: Annotated[
-        float,
-        option("--tolerance SHARE", "Relative change below which a figure counts as unchanged."),
-    ] = 0.05,
-    fail_on_regression: Annotated[
-        bool,
-        option(
-            "--fail-on-regression",
-            "End with exit code 1 if a figure regressed or cannot be compared.",
-        ),
-    ] = False,
-    markdown: Annotated[bool, option("--markdown", "Print a Markdown table.")] = False,
+    tolerance: Tolerance = 0.05,
+    fail_on_regression: FailOnRegression = False,
+    markdown: Markdown = False,
     as_json: options.Json = False,
 ) -> Report:
     """Compare two saved results, figure by figure.
@@ -46,8 +45,7 @@ def bench_compare_command(
     A figure is compared by its ratio to a reference of the same rounds: its ceiling, else a rival
     that both have; without either, by its value.
     """
-    if not 0.0 <= tolerance < 1.0:
-        raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
+    check_tolerance(tolerance)
     from assay import bench
     from assay.bench.harness.table import markdown as as_markdown
 

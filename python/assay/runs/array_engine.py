@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +12,9 @@ from typing import Final
 from assay._native import build_info
 from assay.errors import InputError
 from assay.improve.engines.disturbance import DisturbanceMeter
-from assay.improve.engines.process import resident_bytes
+from assay.improve.engines.one_by_one import measured
 from assay.improve.engines.protocol import (
     FLOOR,
-    RESIDENT,
     Engine as EngineProtocol,
     EngineDescription,
     EngineKnob,
@@ -24,7 +22,6 @@ from assay.improve.engines.protocol import (
     Undo,
 )
 from assay.improve.levers.lever import KnobRange, Lever
-from assay.load.window import summarize
 from assay.load.workloads.measurement import STOPPED, Measurement, RequestRecord, Setting
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.runtime.fingerprint import machine
@@ -127,26 +124,7 @@ class ArrayEngine(EngineProtocol):
 
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Run data sets, one after the other; loading them and reading outputs is not counted."""
-        for _ in self._window(workload, Window(requests=window.warmup_requests)):
-            pass
-        self._meter.begin()
-        started_at, cpu_before = time.time(), time.process_time()
-        records = list(self._window(workload, window))
-        cpu_s = time.process_time() - cpu_before
-        seconds = max((record.end_s for record in records), default=0.0)
-        return summarize(
-            workload,
-            records,
-            seconds,
-            started_at=started_at,
-            settings=self.settings(),
-            disturbances=self._meter.end(),
-            details={
-                **self._meter.shares,
-                RESIDENT: resident_bytes(os.getpid()),
-                "cpu_cores_used": cpu_s / seconds if seconds else 0.0,
-            },
-        )
+        return measured(workload, window, self._window, self._meter, self.settings())
 
     def _window(self, workload: Workload, window: Window) -> Iterator[RequestRecord]:
         start = time.perf_counter()

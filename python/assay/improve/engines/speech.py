@@ -20,17 +20,15 @@ from assay.engine.core.transcription import SpeechModel, beams_of
 from assay.engine.loading.speech_files import speech_folder
 from assay.errors import InputError
 from assay.improve.engines.disturbance import DisturbanceMeter
-from assay.improve.engines.process import resident_bytes
+from assay.improve.engines.one_by_one import measured
 from assay.improve.engines.protocol import (
     FLOOR,
-    RESIDENT,
     Engine as EngineProtocol,
     EngineDescription,
     EngineKnob,
     ProbeAnswer,
     Undo,
 )
-from assay.load.window import summarize
 from assay.load.workloads.measurement import STOPPED, Measurement, RequestRecord, Setting
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.planner.counted import Work, floor_seconds
@@ -146,26 +144,7 @@ class SpeechEngine(EngineProtocol):
 
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Answer requests, one after the other."""
-        for _ in self._window(workload, Window(requests=window.warmup_requests)):
-            pass
-        self._meter.begin()
-        started_at, cpu_before = time.time(), time.process_time()
-        records = list(self._window(workload, window))
-        seconds = max((record.end_s for record in records), default=0.0)
-        cpu_s = time.process_time() - cpu_before
-        return summarize(
-            workload,
-            records,
-            seconds,
-            started_at=started_at,
-            settings=self.settings(),
-            disturbances=self._meter.end(),
-            details={
-                **self._meter.shares,
-                RESIDENT: resident_bytes(os.getpid()),
-                "cpu_cores_used": cpu_s / seconds if seconds else 0.0,
-            },
-        )
+        return measured(workload, window, self._window, self._meter, self.settings())
 
     def _window(self, workload: Workload, window: Window) -> Iterator[RequestRecord]:
         start = time.perf_counter()
