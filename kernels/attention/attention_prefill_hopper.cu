@@ -34,22 +34,6 @@ constexpr int TILE_BYTES = TILE_TOKENS * HEAD_DIM * 2;
 constexpr int BOXES = TILE_TOKENS / BOX_TOKENS;
 constexpr int CONSUMER_WARPS = 8;  // in two warpgroups
 
-// Transposes the words of a quad of lanes as a 4 x 4 matrix: lane t gets word t of each.
-DEVICE void transpose_quad(u32 (&words)[4], int t) {
-#pragma unroll
-    for (int bit = 1; bit < 4; bit *= 2) {
-        const bool upper = t & bit;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if (i & bit)
-                continue;
-            const u32 got = __shfl_xor_sync(~0u, upper ? words[i] : words[i | bit], bit);
-            words[i] = upper ? got : words[i];
-            words[i | bit] = upper ? words[i | bit] : got;
-        }
-    }
-}
-
 KERNEL __launch_bounds__(384, 1)
 attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
                          const __grid_constant__ TensorMap values, const int* block_tables, const int* query_start_loc,

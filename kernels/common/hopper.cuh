@@ -43,6 +43,22 @@ template <int COUNT> struct PipelineState {
     }
 };
 
+// Transposes the words of a quad of lanes as a 4 x 4 matrix: lane t gets word t of each.
+DEVICE void transpose_quad(u32 (&words)[4], int t) {
+#pragma unroll
+    for (int bit = 1; bit < 4; bit *= 2) {
+        const bool upper = t & bit;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & bit)
+                continue;
+            const u32 got = __shfl_xor_sync(~0u, upper ? words[i] : words[i | bit], bit);
+            words[i] = upper ? got : words[i];
+            words[i | bit] = upper ? words[i | bit] : got;
+        }
+    }
+}
+
 // --- TMA ---
 
 // A tensor map as cuTensorMapEncodeTiled writes it; kernels take it by value, as a __grid_constant__.
@@ -98,12 +114,19 @@ DEVICE u64 smem_descriptor(u32 address, u32 leading) {
                 "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 #define DEFINE_WGMMA(TYPE, NAME)                                                                                      \
-    /* SS: c (64 x 128) = or += a b^T, both operands in shared memory, k = 16. */                                     \
+    /* SS: c (64 x 128 or 64) = or += a b^T, both operands in shared memory, k = 16. */                               \
     DEVICE void wgmma_ss(float (&c)[64], u64 a, u64 b, int add, TYPE) {                                               \
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                                     \
                      "wgmma.mma_async.sync.aligned.m64n128k16.f32." NAME "." NAME " {" OPERANDS_64                    \
                      "}, %64, %65, p, 1, 1, 0, 0;\n}"                                                                 \
                      : ACCUMULATORS_32(c, 0), ACCUMULATORS_32(c, 32)                                                  \
+                     : "l"(a), "l"(b), "r"(add));                                                                     \
+    }                                                                                                                 \
+    DEVICE void wgmma_ss(float (&c)[32], u64 a, u64 b, int add, TYPE) {                                               \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                                     \
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." NAME "." NAME " {" OPERANDS_32                      \
+                     "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                                 \
+                     : ACCUMULATORS_32(c, 0)                                                                          \
                      : "l"(a), "l"(b), "r"(add));                                                                     \
     }                                                                                                                 \
     /* RS: c (64 x 128 or 64) += a b, a in registers, b MN-major in shared memory. */                                 \

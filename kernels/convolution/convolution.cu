@@ -8,9 +8,13 @@
 //   in each quarter of 64 x 64; with them a warp has half of the filters and a quarter of the positions. Tiles of x and
 //   weights are double-buffered, and loaded into registers while the ones before are multiplied.
 //
+// Departures: with TENSOR_CORES 3 a float is the sum of two of TF32, and a product that of the three largest of theirs
+//   (3xTF32, as in CUTLASS), summed outside of tensor cores [Ootomo and Yokota 2022]: single precision at more than the
+//   rate of its own units.
+//
 // Options: ELEMENT (bf16, fp16, float: of everything), TENSOR_CORES (0: float only, in single precision; 1: floats are
-//   rounded to TF32), TILE_FILTERS, TILE_POSITIONS (64, 128), TRANSPOSED (convolution_index.cuh), ACTIVATION
-//   (codes.cuh).
+//   rounded to TF32; 3: floats by three products), TILE_FILTERS, TILE_POSITIONS (64, 128), TRANSPOSED
+//   (convolution_index.cuh), ACTIVATION (codes.cuh).
 // Launch: grid (ceil(batch * positions / TILE_POSITIONS), ceil(filters of a group / TILE_FILTERS), groups * phases, of
 //   which a transposed convolution has stride_width), CTA of 256.
 // Arguments: x, weight, bias, residual (null: none), out, the shape.
@@ -23,7 +27,7 @@ template <class T> struct TileElement {
 };
 template <> struct TileElement<float> {
     typedef float Type;
-    DEVICE static float convert(float v) { return TENSOR_CORES ? __uint_as_float(to_tf32(v)) : v; }
+    DEVICE static float convert(float v) { return TENSOR_CORES == 1 ? __uint_as_float(to_tf32(v)) : v; }
 };
 typedef TileElement<ELEMENT> Converted;
 
@@ -76,25 +80,52 @@ struct MmaTile {
     DEVICE static int filter(int i) { return warp_filter() + i / 2 * 16 + i % 2 * 8 + int(threadIdx.x) % 32 / 4; }
     DEVICE static int position(int j) { return warp_position() + j / 2 * 8 + int(threadIdx.x) % 4 * 2 + j % 2; }
 
+    // What TF32 keeps of a float, and of what it leaves.
+    static constexpr int PARTS = TENSOR_CORES == 3 ? 2 : 1;
+    DEVICE static void split(u32 (&parts)[PARTS], float v) {
+        parts[0] = TENSOR_CORES == 3 ? to_tf32(v) : __float_as_uint(v);
+        if (PARTS == 2)
+            parts[PARTS - 1] = to_tf32(v - __uint_as_float(parts[0]));
+    }
     DEVICE void multiply(const float* weights, const float* x) {
         const int g = int(threadIdx.x) % 32 / 4, t = int(threadIdx.x) % 4;
+        u32 b[TILE_STEPS / 8][N_TILES][2][PARTS];
 #pragma unroll
-        for (int k = 0; k < TILE_STEPS; k += 8) {
-            u32 b[N_TILES][2];
+        for (int k = 0; k < TILE_STEPS; k += 8)
 #pragma unroll
             for (int n = 0; n < N_TILES; n++)
 #pragma unroll
                 for (int half = 0; half < 2; half++)
-                    b[n][half] = __float_as_uint(x[(k + t + 4 * half) * X_PITCH + warp_position() + n * 8 + g]);
+                    split(b[k / 8][n][half], x[(k + t + 4 * half) * X_PITCH + warp_position() + n * 8 + g]);
 #pragma unroll
-            for (int m = 0; m < M_TILES; m++) {
+        for (int m = 0; m < M_TILES; m++) {
+            // Tensor cores truncate their sums: those of a tile are added to the others by FMA units, which round.
+            float fresh[N_TILES][4] = {};
+            float(&sums)[N_TILES][4] = PARTS == 2 ? fresh : c[m];
+#pragma unroll
+            for (int k = 0; k < TILE_STEPS; k += 8) {
                 const float* rows = weights + (warp_filter() + m * 16 + g) * WEIGHT_PITCH + k + t;
-                const u32 a0 = __float_as_uint(rows[0]), a1 = __float_as_uint(rows[8 * WEIGHT_PITCH]);
-                const u32 a2 = __float_as_uint(rows[4]), a3 = __float_as_uint(rows[8 * WEIGHT_PITCH + 4]);
+                u32 a[4][PARTS];
 #pragma unroll
-                for (int n = 0; n < N_TILES; n++)
-                    mma_16x8x8_tf32(c[m][n], a0, a1, a2, a3, b[n][0], b[n][1]);
+                for (int i = 0; i < 4; i++)
+                    split(a[i], rows[i % 2 * 8 * WEIGHT_PITCH + i / 2 * 4]);
+                // The smallest products first.
+#pragma unroll
+                for (int of_a = PARTS - 1; of_a >= 0; of_a--)
+#pragma unroll
+                    for (int of_b = PARTS - 1 - of_a; of_b >= 0; of_b--)
+#pragma unroll
+                        for (int n = 0; n < N_TILES; n++)
+                            mma_16x8x8_tf32(sums[n], a[0][of_a], a[1][of_a], a[2][of_a], a[3][of_a],
+                                            b[k / 8][n][0][of_b], b[k / 8][n][1][of_b]);
             }
+            if (PARTS == 1)
+                continue;
+#pragma unroll
+            for (int n = 0; n < N_TILES; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    c[m][n][i] += fresh[n][i];
         }
     }
     template <class T> DEVICE void multiply(const T* weights, const T* x) {

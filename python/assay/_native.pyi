@@ -10,6 +10,8 @@ __all__ = [
     "ACTIVATIONS",
     "BLOCK_FORMATS",
     "FORMATS",
+    "FOURIER_KINDS",
+    "FRAME_VALUES",
     "OPERATIONS",
     "TAPE_OPS",
     "BlockFormat",
@@ -66,6 +68,7 @@ __all__ = [
     "dlpack_import",
     "expression",
     "generate_order_events",
+    "host_linear",
     "kernel_levels",
     "kernel_threads",
     "limit_kernel_threads",
@@ -102,6 +105,12 @@ FORMATS: Final[dict[str, int]]
 
 ACTIVATIONS: Final[dict[str, int]]
 """Code of each activation by name; "none" has one too."""
+
+FOURIER_KINDS: Final[dict[str, int]]
+"""Code of each Fourier transform by name: fft, ifft, rfft and irfft."""
+
+FRAME_VALUES: Final[dict[str, int]]
+"""Code of what an STFT stores by name: complex, magnitude and power."""
 
 @final
 class BlockFormat:
@@ -1225,6 +1234,12 @@ def replay_allocations(
     """Replay an allocation log against a pool, or directly against the device, in virtual time.
 
     `cross_stream` is "grow first", "wait first" or "never". The result is deterministic.
+    """
+
+def host_linear(x: Any, weights: Any, bias: Any, out: Any, *, relu: bool = False) -> None:
+    """Write x @ weights.T + bias to `out`, in the calling thread unless it is long.
+
+    All are float32 buffers; the bias may be None. Rows of `x` may overlap each other; the others are contiguous.
     """
 
 def kernel_levels() -> list[str]:

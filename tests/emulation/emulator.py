@@ -19,6 +19,8 @@ COMPILER = shutil.which("g++")
 GUARD = 8192
 """Bytes before and behind every array, which no kernel may write. Stores beyond them damage this process, so they
 are wider than what the planted bug writes."""
+MOST_SHARED = 232_448
+"""Bytes of shared memory that a CTA may ask for on Hopper, and that device.h has."""
 GUARDED = 0x7FFF
 """What guards hold: NaN in every format, and other bits than the poison of shared memory, which is 0xFF."""
 
@@ -141,6 +143,7 @@ class Kernel:
         copies at once, else as late as its wait allows.
         """
         assert threads % 32 == 0
+        assert shared <= MOST_SHARED, f"{shared} bytes of shared memory: no GPU has them"
         guarded = {id(one): _Guarded(one) for one in arguments if isinstance(one, np.ndarray)}
         values = [self._value(one, guarded) for one in arguments]
         pointers = (ctypes.c_void_p * len(values))(

@@ -305,3 +305,70 @@ DEVICE void named_barrier_sync(int, int threads) {
     const int first = emulated::current / int(blockDim.x) * int(blockDim.x);
     emulated::barrier(&emulated::Fiber::named_barriers, first, first + threads);
 }
+
+// --- warpgroup tensor cores ---
+
+// Products read shared memory at once where copies are late, and as late as their wait allows where copies are early:
+// either mistake shows in one of them.
+
+struct EmulatedProduct {
+    float* sums;
+    u64 a, b;
+    int add, columns, group, fiber;
+    float (*value)(const u8*);
+};
+static EmulatedProduct* emulated_products;
+static int emulated_product_count, emulated_product_capacity;
+
+// Element `column` of a row of a K-major operand with the 128-byte swizzle, whose descriptor begins in this slice.
+inline const u8* emulated_operand(u64 descriptor, int row, int column) {
+    if (descriptor >> 62 != 1 || (descriptor >> 32 & 0x3fff) != 1024 >> 4)
+        emulated::fail("a matrix descriptor without the 128-byte swizzle");
+    const u32 at = u32(descriptor & 0x3fff) * 16 + row / 8 * 1024 + row % 8 * 128 + column * 2;
+    return emulated_shared(at ^ (at >> 7 & 7) << 4);
+}
+template <class T> float emulated_value(const u8* at) {
+    T value;
+    memcpy(&value, at, sizeof value);
+    return to_float(value);
+}
+inline void emulated_multiply(const EmulatedProduct& own) {
+    const int g = emulated_lane() / 4, t = emulated_lane() % 4, first = threadIdx.x / 32 % 4 * 16;
+    for (int i = 0; i < own.columns / 2; i++) {
+        const int row = first + i / 2 % 2 * 8 + g, column = i / 4 * 8 + t * 2 + i % 2;
+        double sum = own.add ? own.sums[i] : 0.0;
+        for (int k = 0; k < 16; k++)
+            sum += double(own.value(emulated_operand(own.a, row, k))) * own.value(emulated_operand(own.b, column, k));
+        own.sums[i] = float(sum);
+    }
+}
+inline int& emulated_product_group() {
+    static int groups[2048];
+    return groups[emulated::current];
+}
+template <class T, int SUMS> void wgmma_ss(float (&c)[SUMS], u64 a, u64 b, int add, T) {
+    if (emulated_product_count == emulated_product_capacity) {
+        emulated_product_capacity = emulated_product_capacity * 2 + 4096;
+        emulated_products = static_cast<EmulatedProduct*>(
+            realloc(emulated_products, emulated_product_capacity * sizeof(EmulatedProduct)));
+    }
+    const int group = emulated_product_group();
+    const EmulatedProduct own = {c, a, b, add, 2 * SUMS, group, emulated::current, emulated_value<T>};
+    if (!emulated::early_copies)
+        emulated_multiply(own);
+    else
+        emulated_products[emulated_product_count++] = own;
+}
+DEVICE void wgmma_fence() {}
+DEVICE void wgmma_commit() { emulated_product_group()++; }
+template <int PENDING> DEVICE void wgmma_wait() {
+    int kept = 0;
+    for (int i = 0; i < emulated_product_count; i++) {
+        const EmulatedProduct own = emulated_products[i];
+        if (own.fiber != emulated::current || own.group >= emulated_product_group() - PENDING)
+            emulated_products[kept++] = own;
+        else
+            emulated_multiply(own);
+    }
+    emulated_product_count = kept;
+}

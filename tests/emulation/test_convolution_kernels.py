@@ -90,7 +90,7 @@ def expected_transposed(s: Shape, x: Floats, weight: Floats) -> Floats:
 
 def check(
     s: Shape, *, direct: bool = False, transposed: bool = False, element: str = "float",
-    tensor_cores: bool = False, tile: tuple[int, int] = (64, 64), backward: bool = False,
+    tensor_cores: int = 0, tile: tuple[int, int] = (64, 64), backward: bool = False,
     plain: bool = False,
 ) -> None:  # fmt: skip
     kernel_shape = (
@@ -131,7 +131,7 @@ def check(
         kernel(grid, 64, *arguments, late=[stored[0]])
     else:
         options |= {
-            "TENSOR_CORES": int(tensor_cores),
+            "TENSOR_CORES": tensor_cores,
             "TILE_FILTERS": tile[0],
             "TILE_POSITIONS": tile[1],
         }
@@ -145,7 +145,7 @@ def check(
         kernel = Kernel("convolution.cu", **options)
         kernel(grid, 256, *arguments, late=[stored[0]], backward=backward)
     got = from_bf16(out) if is_half else out
-    tolerance = (1e-2 if is_half else 2e-3 if tensor_cores else 3e-6) * np.abs(expected).max()
+    tolerance = (1e-2 if is_half else 2e-3 if tensor_cores == 1 else 3e-6) * np.abs(expected).max()
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
 
 
@@ -166,17 +166,18 @@ SPARSE = Shape(
 )
 
 
-def test_convolution_by_tiles() -> None:
-    check(STRIDED)
+@pytest.mark.parametrize("tensor_cores", [0, 3])
+def test_convolution_by_tiles(tensor_cores: int) -> None:
+    check(STRIDED, tensor_cores=tensor_cores)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tile", [(64, 64), (128, 128), (64, 128)])
 @pytest.mark.parametrize(
-    ("element", "tensor_cores"), [("float", False), ("float", True), ("bf16", True)]
+    ("element", "tensor_cores"), [("float", 0), ("float", 1), ("float", 3), ("bf16", 1)]
 )
 @pytest.mark.parametrize("backward", [False, True])
-def test_all_tiles(tile: tuple[int, int], element: str, tensor_cores: bool, backward: bool) -> None:
+def test_all_tiles(tile: tuple[int, int], element: str, tensor_cores: int, backward: bool) -> None:
     for shape in (SMALL, STRIDED, WIDE):
         check(shape, element=element, tensor_cores=tensor_cores, tile=tile, backward=backward)
     for shape in (RAISED, SPARSE):

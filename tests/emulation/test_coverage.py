@@ -6,7 +6,7 @@ from host_sources import KERNELS, UnsupportedKernelError
 
 from kernel_variants import variants
 
-REFUSED = ("attention_prefill_hopper.cu",)
+REFUSED = ("attention_prefill_hopper.cu", "grouped_gemm_hopper.cu")
 """Kernels with inline PTX in their own body."""
 TIMED = ("delay.cu", "trace_clock.cu", "trace_flush.cu")
 """Kernels that read the GPU's global timer, which a host does not have."""

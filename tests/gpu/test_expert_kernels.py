@@ -245,6 +245,48 @@ def test_runs_of_a_grouped_gemm_are_equal_bit_by_bit(
         np.testing.assert_array_equal(run(), first)
 
 
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "activation"),
+    [(1536, 2048, "swiglu"), (2048, 768, None), (272, 64, "swiglu"), (136, 128, "gelu_tanh")],
+)
+def test_many_tokens_of_each_expert(
+    device: Device, outputs: int, inputs: int, activation: str | None, biased: bool
+) -> None:
+    """Of the kernel of large tiles: experts of none, one, a tile and a row more, and most tokens."""
+    experts, tokens, fan_out = 6, 700, 2
+    gated = activation == "swiglu"
+    counts = [0, 1, 128, 129, 300]
+    places = np.repeat(np.arange(6), [*counts, tokens * fan_out - sum(counts)]).astype(np.int32)
+    places = RANDOM.permutation(places).reshape(tokens, fan_out)
+    x, x_values = upload(device, tokens, inputs, scale=inputs**-0.5)
+    matrix, weights = upload_weights(device, experts * outputs, inputs)
+    bias, bias_values = upload(device, experts, outputs)
+
+    def run() -> Values:
+        return read(ops.grouped_linear(
+            x, matrix, xp.asarray(places, device=device), experts_count=experts, activation=activation,
+            bias=bias if biased else None,
+            out=poisoned(device, tokens * fan_out, outputs // 2 if gated else outputs),
+        ))  # fmt: skip
+
+    first = run()
+    by_expert = weights.reshape(experts, outputs, inputs)
+    expected = np.stack([
+        by_expert[expert] @ x_values[i // fan_out] + biased * bias_values[expert]
+        for i, expert in enumerate(places.flat)
+    ])  # fmt: skip
+    if gated:
+        gates, ups = np.split(expected, 2, axis=1)
+        expected = gates / (1 + np.exp(-gates)) * ups
+    elif activation:
+        inner = 0.7978845608 * (expected + 0.044715 * expected**3)
+        expected = 0.5 * expected * (1 + np.tanh(inner))
+    np.testing.assert_allclose(first, expected, atol=TOLERANCE * np.abs(expected).max())
+    for _ in range(20):
+        np.testing.assert_array_equal(run(), first)
+
+
 def test_more_assignments_than_a_grid_has_rows_take_several_launches(device: Device) -> None:
     tokens, fan_out, inputs, outputs = 520, 128, 64, 16  # 66,560 assignments, beyond 65,535
     x, x_values = upload(device, tokens, inputs)
@@ -332,7 +374,7 @@ def test_limits_of_zero_turn_the_kernels_off(
 def test_experts_in_mxfp4_are_multiplied_as_stored(
     device: Device, tokens: int, gated: bool
 ) -> None:
-    """By GEMV and by tiles, against NumPy; tiles have the bits of the same values in bf16."""
+    """By GEMV and by tiles, against NumPy; tiles have the bits of the same values in bf16, by the same kernel."""
     experts_count, outputs, inputs, fan_out = 5, 144, 2880, 2
     blocks = RANDOM.integers(0, 256, (experts_count * outputs, inputs // 32, 17), np.uint8)
     blocks[..., 0] = RANDOM.integers(116, 124, blocks.shape[:2])
@@ -360,5 +402,5 @@ def test_experts_in_mxfp4_are_multiplied_as_stored(
         expected = silu(gates) * ups
     np.testing.assert_allclose(read(got), expected, atol=TOLERANCE * np.abs(expected).max())
     if tokens * fan_out > 256:
-        same = ops.grouped_linear(x, dense, places, **options)
+        same = ops.grouped_linear(x, dense, places, batch_invariant=True, **options)
         np.testing.assert_array_equal(got.to_numpy(), same.to_numpy())

@@ -97,6 +97,32 @@ def test_filters_are_those_of_scipy_and_continue_a_stream() -> None:
     assert np.abs(np.concatenate(direct, -1) - filtered).max() < 1e-5
 
 
+@pytest.mark.parametrize("shape", [(997,), (2, 3, 50), (1,), (0,), (2, 0)])
+def test_filters_take_any_leading_axes(shape: tuple[int, ...]) -> None:
+    x, (b, a) = normal(*shape), signal.butter(3, 0.3)
+    recursive, state = audio.recursive_filter(upload(b, "f4"), upload(a, "f4"), upload(x))
+    direct, history = audio.fir(upload(x), upload(b, "f4"))
+    assert recursive.shape == direct.shape == shape
+    assert state.shape == history.shape == (*shape[:-1], 3)
+    if x.size:
+        assert np.abs(recursive.to_numpy() - signal.lfilter(b, a, x.astype(float))).max() < 1e-5
+        assert np.abs(direct.to_numpy() - signal.lfilter(b, 1.0, x.astype(float))).max() < 1e-5
+
+
+@pytest.mark.parametrize(("up", "down"), [(1, 1), (3, 2), (1, 3), (160, 441), (441, 160), (4, 2)])
+@pytest.mark.parametrize("samples", [0, 1, 1009])
+def test_a_resampled_stream_is_the_whole(up: int, down: int, samples: int) -> None:
+    x, stream = normal(samples), audio.StreamingResampler(up, down)
+    whole = audio.resample(upload(x), up, down).to_numpy()
+    # The second time after a flush.
+    for cuts in ([], [1, 3, 200], [500, 500, 501]):
+        parts = [stream.push(upload(chunk)).to_numpy() for chunk in np.split(x, cuts)]
+        assert np.array_equal(np.concatenate([*parts, stream.flush().to_numpy()]), whole)
+    # What is computed in advance is bounded: most of a long stream comes before its end.
+    given = sum(stream.push(upload(normal(1000))).size for _ in range(5))
+    assert given > 4 * 1000 * up // down
+
+
 def test_padding_and_interpolation() -> None:
     x = normal(2, 7)
     for mode, name in (("reflect", "reflect"), ("edge", "edge"), ("constant", "constant")):
@@ -116,6 +142,10 @@ def test_padding_and_interpolation() -> None:
     ends = np.stack([np.interp(np.linspace(0, 6, 5), np.arange(7), row) for row in x])
     got = audio.interpolate(upload(x), 5, mode="linear", align_corners=True)
     assert np.allclose(got.to_numpy(), ends, atol=1e-6)
+    long = normal(9973)
+    at = np.clip((np.arange(19949) + 0.5) * 9973 / 19949 - 0.5, 0, None)
+    linear = audio.interpolate(upload(long), 19949, mode="linear").to_numpy()
+    assert np.abs(linear - np.interp(at, np.arange(9973), long.astype(float))).max() < 2e-6
 
 
 @pytest.mark.parametrize("hz", [82.4, 220.0, 441.7, 987.0])
@@ -127,6 +157,27 @@ def test_pitch_of_a_tone_with_overtones(hz: float) -> None:
     assert np.abs(got / hz - 1).max() < 3e-3
 
 
+def test_pitch_is_that_of_librosa() -> None:
+    time = np.arange(8000) / 16000
+    phase = 2 * np.pi * (120 * time + 90 * time**2)
+    x = np.sin(phase) + 0.4 * np.sin(2 * phase)
+    x += 0.1 * np.random.default_rng(7).standard_normal(8000)
+    x[6000:] = np.random.default_rng(8).standard_normal(2000)
+    # librosa 0.11.0: yin(x, fmin=70, fmax=800, sr=16000, frame_length=1024, hop_length=512, center=False) of float32
+    # in double precision; the last frames are noise.
+    expected = [
+        *(125.8457, 131.9108, 137.9823, 143.2804, 149.2321, 155.2262, 160.4151, 166.5668),
+        *(172.2282, 178.032, 182.2638, 183.3923, 86.06216, 69.869),
+    ]
+    got = audio.yin(upload(x, "f4"), 16000, lowest=70, highest=800, frame=1024).to_numpy()
+    assert np.abs(got - expected).max() < 1e-5 * max(expected)
+    # Silence has no dip: the shortest period.
+    silence = audio.yin(upload(np.zeros(4096, np.float32)), 16000, lowest=70, highest=800)
+    assert silence.to_numpy().tolist() == [800.0] * 5
+    with pytest.raises(AssayError, match="two periods"):
+        audio.yin(upload(x, "f4"), 16000, lowest=70, highest=800, frame=20)
+
+
 def test_onsets_of_clicks() -> None:
     x = 1e-4 * normal(16000)
     for second in (0.2, 0.5, 0.75):
@@ -135,4 +186,9 @@ def test_onsets_of_clicks() -> None:
     levels = audio.decibels(audio.mel_spectrogram(upload(x), filters, hop=160))
     frames = audio.onsets(audio.onset_strength(levels), wait=10, before=10, after=10, delta=0.2)
     assert np.allclose(np.array(frames) * 160 / 16000, [0.2, 0.5, 0.75], atol=0.02)
+    values = levels.to_numpy()
+    for lag in (1, 3, 200):
+        rises = np.maximum(values[:, lag:] - values[:, : max(values.shape[1] - lag, 0)], 0).mean(0)
+        strength = audio.onset_strength(levels, lag=lag).to_numpy()
+        assert np.allclose(strength, np.pad(rises, (min(lag, values.shape[1]), 0)), atol=1e-4)
     assert audio.onsets(upload(np.zeros(9, np.float32))) == []

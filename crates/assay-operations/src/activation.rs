@@ -40,11 +40,6 @@ impl Activation {
         self as u32
     }
 
-    /// The activation with this code.
-    pub fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.get(usize::try_from(code).ok()?).copied()
-    }
-
     /// Whether the activation is gated: it halves the number of outputs and is not elementwise.
     pub const fn is_gated(self) -> bool {
         matches!(
@@ -54,19 +49,5 @@ impl Activation {
                 | Activation::Geglu
                 | Activation::SwigluClamped
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn activation_codes_round_trip() {
-        for activation in Activation::ALL {
-            assert_eq!(Activation::from_code(activation.code()), Some(activation));
-        }
-        assert_eq!(Activation::from_code(11), None);
-        assert_eq!(Activation::from_code(u32::MAX), None);
     }
 }

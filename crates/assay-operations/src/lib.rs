@@ -11,11 +11,13 @@ mod activation;
 mod call;
 pub mod expressions;
 mod format;
+mod fourier;
 mod signature;
 mod table;
 
 pub use activation::Activation;
 pub use call::{Arguments, CallError, Number, Operand, encode};
 pub use format::ElementFormat;
+pub use fourier::{FourierKind, FrameValue};
 pub use signature::{Access, MOST_AXES, NumberKind, NumberRule, OperandRule, Signature};
 pub use table::{TABLE, find};

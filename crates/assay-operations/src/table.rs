@@ -16,7 +16,7 @@ macro_rules! table {
 }
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 63] = table! {
+pub static TABLE: [Signature; 68] = table! {
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -353,6 +353,42 @@ pub static TABLE: [Signature; 63] = table! {
     // Of boxes, [count, 5] (center, length, width, heading), best first, the indices of those whose intersection over
     // union with every box kept before is at most `threshold`; then -1.
     rotated_nms { reads boxes; writes kept; } { integer count, most; float threshold; }
+    // out[b, c, p] = mask[b, p] (weights LayerNorm(x[b, p]))[c] sigmoid((gates LayerNorm(x[b, p]))[c]); x is [batch,
+    // rows, columns, inputs], out [batch, outputs, rows, columns], or with rows and columns swapped where `transposed`.
+    channel_projection {
+        reads x, norm_weight, norm_bias, weights; may_read gates, mask; writes out;
+    } {
+        integer batch, rows, columns, inputs, outputs, transposed; float epsilon;
+    }
+    // The end of triangle multiplication (Jumper et al. 2021, algorithm 11): out = weights (LayerNorm(sums)
+    // sigmoid(gates LayerNorm(pairs))), plus the pairs where `residual`. Sums are [batch, hidden, places], pairs and
+    // out [batch, places, channels].
+    triangle_update {
+        reads sums, pairs, sum_weight, sum_bias, pair_weight, pair_bias, gates, weights; writes out;
+    } {
+        integer batch, places, hidden, channels, residual; float epsilon;
+    }
+    // out = x + second activation(first LayerNorm(x)).
+    transition {
+        reads x, norm_weight, norm_bias, first, second; writes out;
+    } {
+        integer rows, width, hidden, activation; float epsilon;
+    }
+    // out = softmax(scale q k + bias) v sigmoid(gate) among the places of a row, or of a column where `along_columns`;
+    // a place of `projected`, [rows, columns, 4, heads, head_dim], has queries, keys, values and gates. The bias is
+    // [heads, length, length].
+    gated_attention {
+        reads projected; may_read bias; writes out;
+    } {
+        integer rows, columns, heads, head_dim, along_columns; float scale;
+    }
+    // out[i, j] = pairs[i, j] + weights vec(mean over s of left[s, i] right[s, j]^T); factors are [sequences, residues,
+    // inner], weights (channels, inner^2), pairs and out [residues, residues, channels].
+    outer_product_mean {
+        reads left, right, weights, pairs; writes out;
+    } {
+        integer sequences, residues, inner, channels;
+    }
     // The sum of all elements: measures the peak read bandwidth.
     stream_read { reads x; writes out; } { integer count; }
     // A copy of all elements: measures the peak copy bandwidth.

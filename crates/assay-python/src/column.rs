@@ -21,11 +21,7 @@ impl<T: Element> Column<T> {
                 std::any::type_name::<T>()
             ))
         })?;
-        let aligned = buffer.buf_ptr().align_offset(align_of::<T>()) == 0;
-        let format = buffer.format().to_bytes();
-        // PyO3 does not reject the other byte order.
-        let swapped = cfg!(target_endian = "little") && matches!(format.first(), Some(b'>' | b'!'));
-        if !buffer.is_c_contiguous() || !aligned || swapped {
+        if !buffer.is_c_contiguous() || !is_native(&buffer) {
             return Err(PyValueError::new_err(format!(
                 "column {name}: expected contiguous, aligned numbers in this machine's byte order, \
                  got others\nhint: use numpy.ascontiguousarray"
@@ -46,6 +42,11 @@ impl<T: Element> Column<T> {
             )));
         }
         Ok(column)
+    }
+
+    /// The extent of each dimension.
+    pub(crate) fn shape(&self) -> &[usize] {
+        self.buffer.shape()
     }
 
     /// Number of elements.
@@ -86,6 +87,13 @@ impl<T: Element> Column<T> {
         // SAFETY: as in `as_slice`; the caller guarantees exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len()) }
     }
+}
+
+/// Whether elements are aligned and in this machine's byte order, which PyO3 does not check.
+pub(crate) fn is_native<T: Element>(buffer: &PyBuffer<T>) -> bool {
+    let format = buffer.format().to_bytes();
+    let swapped = cfg!(target_endian = "little") && matches!(format.first(), Some(b'>' | b'!'));
+    buffer.buf_ptr().align_offset(align_of::<T>()) == 0 && !swapped
 }
 
 /// Rejects outputs that overlap each other or an input.

@@ -6,6 +6,7 @@ mod column;
 mod cupti;
 mod float_buffer;
 mod formats;
+mod host_linear;
 mod onnx;
 mod order_book;
 mod runtime;
@@ -37,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     block_manager::register(module)?;
     threads::register(module)?;
     formats::register(module)?;
+    host_linear::register(module)?;
     onnx::register(module)?;
     order_book::register(module)?;
     trace::register(module)?;

@@ -47,6 +47,13 @@ from assay.ops.linear import linear as linear
 from assay.ops.matmul import batched_matmul as batched_matmul
 from assay.ops.norms import layer_norm as layer_norm, rms_norm as rms_norm
 from assay.ops.packing import pack as pack
+from assay.ops.pairs import (
+    channel_projection as channel_projection,
+    gated_attention as gated_attention,
+    outer_product_mean as outer_product_mean,
+    transition as transition,
+    triangle_update as triangle_update,
+)
 from assay.ops.point_clouds import (
     PillarGrid as PillarGrid,
     Pillars as Pillars,

@@ -12,7 +12,7 @@ from assay.runtime import allocation, dtypes, layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device
-from assay.runtime.layout import Shape, row_major
+from assay.runtime.layout import Shape
 
 Operand = tuple[Buffer, int, int, int]
 """Buffer, byte offset, bytes, format code."""
@@ -41,6 +41,8 @@ PURE: Final = frozenset(
         *("linear", "embedding", "rms_norm", "layer_norm", "swiglu", "activate", "softmax"),
         *("rope", "attention", "gather_rows", "quantize"),
         *("convolution", "transposed_convolution", "group_norm", "activate_channels"),
+        *("channel_projection", "triangle_update", "transition", "gated_attention"),
+        *("outer_product_mean",),
     }
 )
 """Operations that write nothing but results: they read borrowed memory, such as NumPy's, as a copy."""
@@ -96,7 +98,7 @@ def check_given(
 
 def operand(operation: str, name: str, array: Array) -> Operand:
     """The array as an operand; it must be contiguous and in pool memory."""
-    if array.strides != row_major(array.shape, array.dtype.itemsize) and array.size > 1:
+    if not array.layout.is_contiguous(array.dtype.itemsize):
         raise ShapeError(
             f"{operation}: expected {name} to be C-contiguous, got strides {array.strides} "
             f"of shape {tuple(array.shape)}",

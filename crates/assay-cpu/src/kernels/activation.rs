@@ -7,10 +7,7 @@ use assay_runtime::backend::Result;
 
 /// The call's activation.
 pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
-    let code = call.size("activation")?;
-    let known = u32::try_from(code).ok().and_then(Activation::from_code);
-    let last = Activation::ALL.len() - 1;
-    known.ok_or_else(|| call.error("activation", format_args!("from 0 to {last}"), code))
+    call.chosen("activation", &Activation::ALL)
 }
 
 /// The call's activation, which must be elementwise.

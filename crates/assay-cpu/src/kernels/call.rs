@@ -134,6 +134,14 @@ impl<'a> Call<'a> {
         usize::try_from(value).map_err(|_| self.error(name, "of 0 or more", value))
     }
 
+    /// The one of these that an integer argument stands for.
+    pub fn chosen<T: Copy>(&self, name: &str, all: &[T]) -> Result<T> {
+        let code = self.size(name)?;
+        let last = all.len() - 1;
+        let known = all.get(code).copied();
+        known.ok_or_else(|| self.error(name, format_args!("from 0 to {last}"), code))
+    }
+
     /// An integer argument that is a flag.
     pub fn flag(&self, name: &str) -> Result<bool> {
         Ok(self.arguments.integer(name).map_err(call_error)? != 0)

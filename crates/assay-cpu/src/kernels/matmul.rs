@@ -110,6 +110,17 @@ fn multiply<A: Element, B: Element>(
     out: &mut [f32],
 ) -> crate::error::Result<()> {
     let (m, k, n) = (a.rows, a.columns, b.columns);
+    if let (Some(amx), Some(left), Some(right)) =
+        (context.level.amx(), A::as_floats(left), B::as_floats(right))
+    {
+        let matrices = |index: usize| (a.matrix(left, index), b.matrix(right, index));
+        let (first, second) = matrices(0);
+        if ops::split_products_apply(a.batch, &first, &second)
+            && ops::split_products(context, amx, &matrices, m * n, out)
+        {
+            return Ok(());
+        }
+    }
     // A contiguous transposed right matrix is a linear layer, which streams it once.
     let rows_in_order = a.column_stride == 1 && a.row_stride == k;
     let columns_in_order = b.row_stride == 1 && b.column_stride == k;

@@ -16,6 +16,7 @@ mod latent;
 mod linear;
 mod matmul;
 mod norm;
+mod pairs;
 mod perception;
 mod quantize;
 mod recurrence;
@@ -38,7 +39,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 44] = [
+const BODIES: [(&str, Body); 49] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -80,6 +81,11 @@ const BODIES: [(&str, Body); 44] = [
     ("pillarize", perception::pillarize),
     ("pillar_features", perception::pillar_features),
     ("rotated_nms", perception::rotated_nms),
+    ("channel_projection", pairs::channel_projection),
+    ("triangle_update", pairs::triangle_update),
+    ("transition", pairs::transition),
+    ("gated_attention", pairs::gated_attention),
+    ("outer_product_mean", pairs::outer_product_mean),
     ("stream_read", roofline::stream_read),
     ("stream_copy", roofline::stream_copy),
     ("fma_peak", roofline::fma_peak),

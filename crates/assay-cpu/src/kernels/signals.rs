@@ -7,13 +7,7 @@ use assay_runtime::backend::Result;
 pub(super) fn fourier(context: Context, call: &Call<'_>) -> Result<()> {
     let (rows, length) = (call.size("rows")?, call.size("length")?);
     let scale = call.float("scale")?;
-    let kind = match call.size("kind")? {
-        0 => FourierKind::Complex,
-        1 => FourierKind::Inverse,
-        2 => FourierKind::RealToComplex,
-        3 => FourierKind::ComplexToReal,
-        other => return Err(call.error("kind", "from 0 to 3", other)),
-    };
+    let kind = call.chosen("kind", &FourierKind::ALL)?;
     let (complex, half) = ([rows, length, 2], [rows, length / 2 + 1, 2]);
     let real = [rows, length, 1];
     let (from, to) = match kind {
@@ -32,12 +26,7 @@ pub(super) fn fourier(context: Context, call: &Call<'_>) -> Result<()> {
 }
 
 pub(super) fn stft(context: Context, call: &Call<'_>) -> Result<()> {
-    let value = match call.size("value")? {
-        0 => FrameValue::Complex,
-        1 => FrameValue::Magnitude,
-        2 => FrameValue::Power,
-        other => return Err(call.error("value", "from 0 to 2", other)),
-    };
+    let value = call.chosen("value", &FrameValue::ALL)?;
     let shape = FrameShape {
         batch: call.size("batch")?,
         samples: call.size("samples")?,
@@ -48,10 +37,9 @@ pub(super) fn stft(context: Context, call: &Call<'_>) -> Result<()> {
         reflect: call.flag("reflect")?,
         value,
     };
-    let width = if value == FrameValue::Complex { 2 } else { 1 };
     let x = call.span::<f32>("x", &[shape.batch, shape.samples])?;
     let window = call.span::<f32>("window", &[shape.length])?;
-    let extents = [shape.batch, shape.length / 2 + 1, shape.frames, width];
+    let extents = [shape.batch, shape.length / 2 + 1, shape.frames, value.width()];
     let out = call.span::<f32>("out", &extents)?;
     if !call.runs() {
         return Ok(());

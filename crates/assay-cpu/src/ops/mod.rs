@@ -14,6 +14,7 @@ mod filters;
 mod fourier;
 mod gemm;
 mod norm;
+mod pairs;
 mod penalties;
 mod pillars;
 mod recurrence;
@@ -25,6 +26,7 @@ mod softmax;
 mod split;
 mod state_space;
 mod token_masks;
+mod transposing;
 
 pub use crate::context::Context;
 pub use activation::{activate, gate};
@@ -45,11 +47,16 @@ pub use embedding::{embedding, packed_embedding};
 pub use experts::{GroupScore, NO_EXPERT, Routing, Scoring, combine_experts, route};
 pub use filters::{Resampling, recursive_filter, resample};
 pub use fourier::{FourierKind, FrameShape, FrameValue, fourier, overlap_add, stft};
-pub use gemm::{Epilogue, LinearShape, Matrix, linear, matmul};
+pub use gemm::{Epilogue, LinearShape, Matrix, framed_linear, linear, matmul};
 pub(crate) use gemm::{
     MIN_AMX_ROWS, PanelSource, TileEpilogue, amx_matmul_applies, tile_gemm, with_bf16_rows,
 };
-pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
+pub use norm::{LayerNorm, add_layer_norm, add_rms_norm, layer_norm, rms_norm};
+pub use pairs::{
+    AttentionAxis, ChannelProjection, OuterShape, PlaneShape, Transition, TriangleShape,
+    TriangleUpdate, channel_projection, gated_attention, outer_product_mean, transition,
+    triangle_update,
+};
 pub use penalties::{Penalties, penalize};
 pub use pillars::{PILLAR_INPUTS, POINT_FEATURES, PillarGrid, Pillars, pillar_features, pillarize};
 pub use recurrence::{LstmShape, LstmWeights, lstm};
@@ -61,6 +68,7 @@ pub use rope::{
 pub use rotated_boxes::{BOX_FEATURES, rotated_nms};
 pub use sampling::{Sampling, argmax, log_probability, sample, uniform};
 pub use softmax::softmax;
+pub(crate) use split::{split_products, split_products_apply};
 pub use state_space::{
     Convolution, ScanShape, StateBatch, StepSize, causal_convolution, selective_scan,
 };

@@ -59,8 +59,20 @@ pub fn add_layer_norm(
     norm.run(context, x, Some(residual), out)
 }
 
+/// A LayerNorm: weight and bias of each element, and what is added to the variance.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerNorm<'a> {
+    /// Factors.
+    pub weight: &'a [f32],
+    /// Added last.
+    pub bias: &'a [f32],
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// A norm of rows.
 #[derive(Clone, Copy)]
-struct Norm<'a> {
+pub(super) struct Norm<'a> {
     operation: &'static str,
     weight: &'a [f32],
     bias: Option<&'a [f32]>,
@@ -68,8 +80,22 @@ struct Norm<'a> {
     centered: bool,
 }
 
-impl Norm<'_> {
-    fn run(
+impl<'a> Norm<'a> {
+    /// A LayerNorm that is part of another operation.
+    pub(super) fn layer(operation: &'static str, norm: LayerNorm<'a>) -> Result<Self> {
+        let LayerNorm { weight, bias, epsilon } = norm;
+        check_length(operation, "bias", bias.len(), &[weight.len()])?;
+        check_value(operation, "epsilon", epsilon >= 0.0, "at least 0", epsilon)?;
+        Ok(Norm { operation, weight, bias: Some(bias), epsilon, centered: true })
+    }
+
+    /// Normalizes one row.
+    #[inline(always)]
+    pub(super) fn row<V: Vector>(self, v: V, x: &[f32], out: &mut [f32]) {
+        Row { norm: self, x, residual: None, out }.run(v);
+    }
+
+    pub(super) fn run(
         self,
         context: Context,
         x: &[f32],

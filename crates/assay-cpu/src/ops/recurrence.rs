@@ -5,10 +5,9 @@ use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector, load_partial, logistic, store_partial, tanh};
-use crate::threads::{DisjointSlice, ThreadPool};
+use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 /// Multiply-adds of a step below which threads would wait for each other longer than they work.
 const MIN_PARALLEL_STEP: usize = 1 << 20;
@@ -73,7 +72,7 @@ pub fn lstm(
     let parallel_steps = directions == 1 && batch * 4 * hidden * hidden >= MIN_PARALLEL_STEP;
     let inner = match parallel_steps {
         true => context,
-        false => Context { threads: one_thread(), level: context.level },
+        false => Context { level: context.level, ..Context::caller() },
     };
     let run = |direction: usize| {
         let states = direction * batch * hidden..(direction + 1) * batch * hidden;
@@ -117,12 +116,6 @@ pub fn lstm(
         }
     });
     failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// The caller's thread alone.
-fn one_thread() -> &'static ThreadPool {
-    static ALONE: OnceLock<ThreadPool> = OnceLock::new();
-    ALONE.get_or_init(|| ThreadPool::new(1))
 }
 
 /// The cell of one sequence at one step.

@@ -9,6 +9,7 @@ mod convolution;
 mod experts;
 mod half_precision;
 mod kernels;
+mod pairs;
 mod residual;
 mod roofline;
 mod scan;

@@ -2,6 +2,7 @@
 
 use super::cuda_device::{Code, CudaDevice, Queue, normal};
 use super::event::{Event, EventState};
+use super::scratch::{Block, unshared};
 use super::stream::Stream;
 use super::sync::lock;
 use assay_runtime::backend::{
@@ -48,6 +49,17 @@ impl CudaDevice {
         // addressing the driver infers the direction.
         let status = unsafe { (driver.cuMemcpyAsync)(to, from, bytes as usize, stream.handle()) };
         stream.check(operation, status)
+    }
+
+    /// Lets go of scratch memory; what nobody else holds is freed behind the work of these streams.
+    pub(super) fn free_unshared(
+        &self,
+        scratch: Vec<Arc<Block>>,
+        streams: &[Arc<Stream>],
+    ) -> Result<()> {
+        let freed = unshared(scratch).map(|pointer| self.memory.free_device(pointer, streams));
+        // One that fails does not keep the others.
+        freed.fold(Ok(()), Result::and)
     }
 
     /// An event recorded on a stream, finished or not.
@@ -165,11 +177,10 @@ impl Backend for CudaDevice {
             return Err(BackendError::UnknownStream { operation, stream });
         }
         drop(streams);
-        if let Some(workspace) = lock(&self.workspaces).remove(&stream) {
-            self.memory.free_device(workspace, &[Arc::clone(&found)])?;
-        }
         // Later frees cannot wait for this stream any more, so order them behind it now.
-        self.memory.free_after(&found)
+        self.memory.free_after(&found)?;
+        let scratch = lock(&found.scratch).take();
+        self.free_unshared(scratch, &[])
     }
 
     fn query_stream(&self, stream: StreamId) -> Result<bool> {
@@ -365,11 +376,14 @@ impl Backend for CudaDevice {
             return Err(BackendError::UnknownGraph { operation, graph });
         };
         // The driver does not specify what happens to running launches, so wait for them.
-        for stream in std::mem::take(&mut *lock(&found.launched_on)) {
+        let launched_on = std::mem::take(&mut *lock(&found.launched_on));
+        for stream in &launched_on {
             if stream.outside_capture(operation).is_ok() {
                 stream.synchronize(operation, &self.watchdog)?;
             }
         }
+        let scratch = std::mem::take(&mut *lock(&found.scratch));
+        self.free_unshared(scratch, &launched_on)?;
         match found.region {
             Some((_, slots)) => self.memory.free_device(slots, &[]),
             None => Ok(()),

@@ -10,7 +10,7 @@ use super::graph::Graph;
 use super::stream::{CaptureMembership, Stream};
 use super::sync::lock;
 use assay_runtime::backend::{BackendError, CaptureClocks, EventId, GraphId, Operation, Result};
-use cudarc::driver::sys::CUstreamCaptureMode;
+use cudarc::driver::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
@@ -125,28 +125,34 @@ impl CudaDevice {
         let mut captured = ptr::null_mut();
         // SAFETY: the stream lives; stores one handle, null where the capture failed.
         let status = unsafe { (driver.cuStreamEndCapture)(stream.handle(), &raw mut captured) };
+        let mut scratch = Vec::new();
         for id in clocks.streams() {
             if let Ok(member) = self.stream(operation, *id) {
+                // Before the stream leaves the capture: from then on it may be destroyed.
+                scratch.extend(lock(&member.scratch).shared());
                 *lock(&member.capture) = None;
             }
         }
-        if let Some(left) = clocks.unjoined() {
-            return Err(BackendError::UnjoinedCapture { origin: stream.id, stream: left });
-        }
-        stream.check(operation, status)?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: stores one handle; the template is not needed after this.
-        let status = unsafe {
-            let status = (driver.cuGraphInstantiateWithFlags)(&raw mut handle, captured, 0);
-            (driver.cuGraphDestroy)(captured);
-            status
+        let instantiated = match clocks.unjoined() {
+            Some(left) => Err(BackendError::UnjoinedCapture { origin: stream.id, stream: left }),
+            None => {
+                stream.check(operation, status).and_then(|()| self.instantiate(operation, captured))
+            }
         };
-        self.context.check(operation, status)?;
+        let handle = match instantiated {
+            Ok(handle) => handle,
+            Err(refused) => {
+                // A stream of the capture may have been destroyed since it left.
+                self.free_unshared(scratch, &[])?;
+                return Err(refused);
+            }
+        };
         let graph = Graph {
             context: Arc::clone(&self.context),
             handle,
             region: region.as_ref().map(|region| (region.id, region.slots)),
             launched_on: Mutex::new(Vec::new()),
+            scratch: Mutex::new(scratch),
         };
         if let Some(region) = region {
             self.tracer.add_graph(region);
@@ -154,6 +160,20 @@ impl CudaDevice {
         let id = GraphId(self.fresh_number());
         self.graphs().insert(id, Arc::new(graph));
         Ok(id)
+    }
+
+    /// Makes a captured template executable; the template is not needed after this.
+    fn instantiate(&self, operation: Operation, captured: CUgraph) -> Result<CUgraphExec> {
+        let driver = self.context.enter(operation)?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: stores one handle; the template is valid, and used by nobody else.
+        let status = unsafe {
+            let status = (driver.cuGraphInstantiateWithFlags)(&raw mut handle, captured, 0);
+            (driver.cuGraphDestroy)(captured);
+            status
+        };
+        self.context.check(operation, status)?;
+        Ok(handle)
     }
 
     /// An event and its state.

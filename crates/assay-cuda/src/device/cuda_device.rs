@@ -12,13 +12,13 @@ use super::stream::Stream;
 use super::sync::lock;
 use super::trace::DeviceTracer;
 use super::watchdog::Watchdog;
-use crate::blas::{BlasHandle, WORKSPACE_BYTES, unavailable_message};
+use crate::blas::{BlasHandle, unavailable_message};
 use crate::compiler::{Architecture, CubinCache};
 use crate::discovery::{CudaUnavailable, DeviceInfo, discover};
 use crate::notices::Notices;
 use assay_runtime::backend::{
-    Backend, BackendError, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId, KernelId,
-    Launch, Operation, Result, StreamId,
+    Backend, BackendError, DeviceKind, DeviceProperties, EventId, GraphId, KernelId, Launch,
+    Operation, Result, StreamId,
 };
 use assay_runtime::clock::MonotonicClock;
 use std::collections::HashMap;
@@ -77,7 +77,6 @@ pub struct CudaDevice {
     /// Indexed by kernel id: every launch looks here.
     pub(super) kernels: RwLock<Vec<Arc<Code>>>,
     pub(super) blas: OnceLock<BlasHandle>,
-    pub(super) workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
     /// Loaded modules by the hash of their source.
     pub(super) modules: Mutex<HashMap<String, Arc<Module>>>,
     pub(super) tracer: DeviceTracer,
@@ -143,7 +142,6 @@ impl CudaDevice {
             graphs: Mutex::default(),
             kernels: RwLock::default(),
             blas: OnceLock::new(),
-            workspaces: Mutex::default(),
             modules: Mutex::default(),
             tracer: DeviceTracer::default(),
             next_stream: AtomicU32::new(default_id.0 + 1),
@@ -234,17 +232,6 @@ impl CudaDevice {
         }
         let handle = BlasHandle::new()?;
         Ok(self.blas.get_or_init(|| handle))
-    }
-
-    /// The cuBLASLt workspace of a stream; GEMMs of two streams may run concurrently.
-    pub(super) fn workspace(&self, stream: StreamId) -> Result<DevicePointer> {
-        let mut workspaces = lock(&self.workspaces);
-        if let Some(known) = workspaces.get(&stream) {
-            return Ok(*known);
-        }
-        let workspace = self.memory.allocate_device(WORKSPACE_BYTES)?;
-        workspaces.insert(stream, workspace);
-        Ok(workspace)
     }
 
     pub(super) fn fresh_number(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Instantiated CUDA graphs.
 
 use super::context::PrimaryContext;
+use super::scratch::Block;
 use super::stream::Stream;
 use super::sync::lock;
 use assay_runtime::backend::{DevicePointer, Operation, Result};
@@ -15,6 +16,8 @@ pub(super) struct Graph {
     pub region: Option<(u64, DevicePointer)>,
     /// Streams it was launched on. Locked during a launch: only one thread may launch a graph.
     pub launched_on: Mutex<Vec<Arc<Stream>>>,
+    /// The scratch memory of the streams it was captured on, which its launches use.
+    pub scratch: Mutex<Vec<Arc<Block>>>,
 }
 
 // SAFETY: the handle may be used from any thread, one at a time, which the lock guarantees.

@@ -16,6 +16,7 @@ mod launch_overhead;
 mod memory;
 mod module_loading;
 mod queue;
+mod scratch;
 mod stream;
 mod sync;
 mod tensor_map;

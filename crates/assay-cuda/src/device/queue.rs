@@ -3,8 +3,9 @@
 use super::cuda_device::{CudaDevice, Queue};
 use super::driver_event::DriverEvent;
 use super::kernel::{Function, LaunchConfig};
-use crate::blas::{GemmPointers, GemmProblem};
-use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
+use super::sync::lock;
+use crate::blas::{GemmPointers, GemmProblem, WORKSPACE_BYTES};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result};
 use assay_runtime::trace::LaunchKind;
 
 /// Rows from which on the algorithm of a GEMM is worth timing: fewer are bound by reading weights.
@@ -20,25 +21,29 @@ impl Queue<'_> {
         self.device
     }
 
-    /// The stream.
-    pub fn stream_id(&self) -> StreamId {
-        self.stream.id
-    }
-
     /// Whether what is queued belongs to a trace: its kernels store when they ran.
     pub fn is_traced(&self) -> bool {
         self.device.has_region(self.stream)
     }
 
-    /// Allocates zeroed device memory, usable by every stream; also during a capture.
-    pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
-        self.device.memory.allocate_zeros(bytes)
+    /// Scratch memory of the stream for one purpose, at least this long, zeroed when allocated; also
+    /// during a capture, whose graph keeps it.
+    pub fn scratch(&self, purpose: &'static str, bytes: u64) -> Result<DevicePointer> {
+        let memory = &self.device.memory;
+        lock(&self.stream.scratch).block(purpose, bytes, |bytes| memory.allocate_zeros(bytes))
+    }
+
+    /// The workspace of cuBLASLt; GEMMs of two streams may run concurrently.
+    fn workspace(&self) -> Result<DevicePointer> {
+        let memory = &self.device.memory;
+        let mut scratch = lock(&self.stream.scratch);
+        scratch.block("cuBLASLt", WORKSPACE_BYTES, |bytes| memory.allocate_device(bytes))
     }
 
     /// Queues a GEMM of cuBLASLt.
     pub fn gemm(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<()> {
         self.device.context.enter(Operation::Launch)?;
-        let workspace = self.device.workspace(self.stream.id)?;
+        let workspace = self.workspace()?;
         let blas = self.device.blas()?;
         if self.device.tunes_gemms()
             && problem.rows >= TUNED_ROWS

@@ -2,6 +2,7 @@
 
 use super::context::{FaultSite, PrimaryContext};
 use super::driver_event::DriverEvent;
+use super::scratch::Scratch;
 use super::sync::lock;
 use super::trace::Region;
 use super::watchdog::Watchdog;
@@ -34,6 +35,9 @@ pub(super) struct Stream {
     pub capture: Mutex<Option<CaptureMembership>>,
     /// The launches whose times are not flushed yet.
     pub region: Mutex<Option<Region>>,
+    /// What its operations work in; freed when the stream is destroyed, or the last graph that was
+    /// captured on it.
+    pub scratch: Mutex<Scratch>,
     last_kernel: Mutex<Option<Arc<str>>>,
 }
 
@@ -58,6 +62,7 @@ impl Stream {
             handle,
             capture: Mutex::new(None),
             region: Mutex::new(None),
+            scratch: Mutex::default(),
             last_kernel: Mutex::new(None),
         })
     }

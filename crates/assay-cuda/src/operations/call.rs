@@ -57,7 +57,7 @@ impl<'a> Call<'a> {
 
     /// Scratch memory of the stream for one purpose, at least this long, zeroed when allocated.
     pub fn scratch(&self, purpose: &'static str, bytes: u64) -> Result<DevicePointer> {
-        self.context.scratch(self.queue, purpose, bytes)
+        self.queue.scratch(purpose, bytes)
     }
 
     pub fn name(&self) -> &'static str {
@@ -75,6 +75,14 @@ impl<'a> Call<'a> {
             Ok(size) if size <= i32::MAX as u32 => Ok(u64::from(size)),
             _ => Err(self.error(format_args!("{name} from 0 to 2**31 - 1"), value)),
         }
+    }
+
+    /// The one of these that a number stands for.
+    pub fn chosen<T: Copy>(&self, name: &str, all: &[T]) -> Result<T> {
+        let code = self.size(name)?;
+        let last = all.len() - 1;
+        let known = all.get(code as usize).copied();
+        known.ok_or_else(|| self.error(format_args!("{name} from 0 to {last}"), code))
     }
 
     pub fn integer(&self, name: &str) -> Result<i64> {

@@ -1,11 +1,11 @@
-//! What operations share: compiled kernel variants, and scratch memory.
+//! What operations share: compiled kernel variants.
 
 use super::define::Define;
 use super::error::launch_error;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
 use crate::sources;
-use assay_runtime::backend::{DevicePointer, Result, StreamId};
+use assay_runtime::backend::Result;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -76,13 +76,6 @@ pub(super) struct OperationContext {
     /// The same by a number for kernel and macros: a faster lookup for launches that cost the host
     /// more than the device.
     numbered: RwLock<HashMap<u64, Arc<Function>, BuildHasherDefault<WordHasher>>>,
-    scratch: Mutex<HashMap<(StreamId, &'static str), Scratch>>,
-}
-
-#[derive(Clone, Copy)]
-struct Scratch {
-    pointer: DevicePointer,
-    bytes: u64,
 }
 
 impl OperationContext {
@@ -129,26 +122,6 @@ impl OperationContext {
         let compiled = Arc::new(compile(queue, file, kernel, &defines, stores_times)?);
         functions.insert(variant, Arc::clone(&compiled));
         Ok(compiled)
-    }
-
-    /// Scratch memory of a stream for one purpose, at least this long, zeroed when allocated.
-    ///
-    /// An outgrown allocation is not freed, since captured graphs may refer to it.
-    pub fn scratch(
-        &self,
-        queue: &Queue<'_>,
-        purpose: &'static str,
-        bytes: u64,
-    ) -> Result<DevicePointer> {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (queue.stream_id(), purpose);
-        if let Some(known) = scratch.get(&key).filter(|known| known.bytes >= bytes) {
-            return Ok(known.pointer);
-        }
-        let bytes = bytes.next_power_of_two();
-        let pointer = queue.allocate_zeros(bytes)?;
-        scratch.insert(key, Scratch { pointer, bytes });
-        Ok(pointer)
     }
 }
 

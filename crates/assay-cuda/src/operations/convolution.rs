@@ -9,6 +9,8 @@ use assay_runtime::backend::{KernelArgument, Result};
 
 /// Filters of a group from which a matrix product pays.
 const MIN_FILTERS: u64 = 16;
+/// Filters of a group from which single precision is three products of TF32: a tile has so many at least.
+const MIN_FILTERS_OF_PARTS: u64 = 64;
 const TILE_THREADS: u64 = 256;
 const DIRECT_THREADS: u64 = 128;
 const MAX_GRID_YZ: u64 = 65_535;
@@ -189,25 +191,33 @@ impl Convolution {
     fn launch_tiles(&self, call: &Call<'_>, element: &'static str) -> Result<()> {
         let of = |name| self.shape.of(name);
         let device = call.queue.device();
-        let tensor_cores = self.format != ElementFormat::F32 || device.allows_tf32();
         let phases = if self.transposed { of("stride_width") } else { 1 };
         let positions = of("batch") * (of("out_height") * of("out_width")).div_ceil(phases);
         let filters = of("filters") / of("groups");
         let layers = of("groups") * phases;
-        let grid = |tile: u64| [positions.div_ceil(tile), filters.div_ceil(tile), layers];
-        // Large tiles reread less, where there are enough of them.
+        let grid = |tile_positions: u64, tile_filters: u64| {
+            [positions.div_ceil(tile_positions), filters.div_ceil(tile_filters), layers]
+        };
+        // Large tiles reread less, where there are enough of them; filters that there are not would be multiplied.
         let enough = u64::from(device.facts().multiprocessors);
-        let is_large = grid(128).iter().product::<u64>() >= enough;
-        let tile = if is_large { 128 } else { 64 };
-        let grid = grid(tile);
+        let is_large = grid(128, 128).iter().product::<u64>() >= enough;
+        let tile_positions = if is_large { 128 } else { 64 };
+        let tile_filters = if is_large && filters > 64 { 128 } else { 64 };
+        let grid = grid(tile_positions, tile_filters);
         if grid[1] > MAX_GRID_YZ || grid[2] > MAX_GRID_YZ || grid[0] > i32::MAX as u64 {
             return Err(call.error("fewer groups, filters and positions", layers));
         }
+        let is_float = self.format == ElementFormat::F32 && !device.allows_tf32();
+        let tensor_cores = match is_float {
+            false => 1u64,
+            true if filters >= MIN_FILTERS_OF_PARTS => 3,
+            true => 0,
+        };
         let defines: [Define; 6] = [
             ("ELEMENT", element.into()),
             ("TENSOR_CORES", tensor_cores.into()),
-            ("TILE_FILTERS", tile.into()),
-            ("TILE_POSITIONS", tile.into()),
+            ("TILE_FILTERS", tile_filters.into()),
+            ("TILE_POSITIONS", tile_positions.into()),
             ("TRANSPOSED", self.transposed.into()),
             ("ACTIVATION", self.activation.into()),
         ];

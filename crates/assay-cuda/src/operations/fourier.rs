@@ -5,7 +5,7 @@ use super::define::Define;
 use super::fourier_plan::{RowTile, factors, padded};
 use super::grid::grid_2d;
 use crate::device::LaunchConfig;
-use assay_operations::ElementFormat::F32;
+use assay_operations::{ElementFormat::F32, FourierKind};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Elements of a CTA: of contiguous rows, and of rows across memory, of which several are neighbors.
@@ -278,12 +278,11 @@ fn chirp(call: &Call<'_>, rows: Rows, x: DevicePointer, out: DevicePointer) -> R
 
 pub(super) fn fourier(call: &Call<'_>) -> Result<()> {
     let (count, length) = (call.size("rows")?, call.size("length")?);
-    let (load, store, inverse) = match call.size("kind")? {
-        0 => (Form::Complex, Form::Complex, false),
-        1 => (Form::Complex, Form::Complex, true),
-        2 => (Form::Real, Form::Half, false),
-        3 => (Form::Half, Form::Real, true),
-        other => return Err(call.error("a kind from 0 to 3", other)),
+    let (load, store, inverse) = match call.chosen("kind", &FourierKind::ALL)? {
+        FourierKind::Complex => (Form::Complex, Form::Complex, false),
+        FourierKind::Inverse => (Form::Complex, Form::Complex, true),
+        FourierKind::RealToComplex => (Form::Real, Form::Half, false),
+        FourierKind::ComplexToReal => (Form::Half, Form::Real, true),
     };
     let floats = |form: Form| {
         let (elements, bytes) = form.extent(length);

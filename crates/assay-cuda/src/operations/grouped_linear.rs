@@ -6,6 +6,7 @@ use super::experts::MAX_EXPERTS;
 use super::gemv::launch_grouped_gemv;
 use super::grid::{grid_1d, grid_2d};
 use super::grouped_arguments::GroupedLinear;
+use super::grouped_gemm_hopper::try_grouped_gemm_hopper;
 use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
 use super::grouped_small_m_gemm_hopper::try_grouped_small_m_gemm_hopper;
 use super::layers::activation;
@@ -104,6 +105,9 @@ impl GroupedLinear {
         {
             return Ok(());
         }
+        if !batch_invariant && try_grouped_gemm_hopper(call, self)? {
+            return Ok(());
+        }
         self.launch_gemm(call)
     }
 
@@ -122,14 +126,27 @@ impl GroupedLinear {
             let expected = format_args!("at most {MAX_EXPERTS} experts");
             return Err(call.error(expected, self.experts_count));
         }
-        let max_tiles = self.assignments.div_ceil(TILE_ROWS) + self.experts_count;
+        match self.group_assignments(call, TILE_ROWS)? {
+            Some((order, tiles, max_tiles)) => self.launch_tiles(call, [order, tiles], max_tiles),
+            None => Err(call.error("fewer assignments", self.assignments)),
+        }
+    }
+
+    /// Launches the kernel that groups assignments by expert, in tiles of so many; returns their
+    /// order, the tiles, and how many there are at most. None where those are too many.
+    pub fn group_assignments(
+        &self,
+        call: &Call<'_>,
+        tile_rows: u64,
+    ) -> Result<Option<(DevicePointer, DevicePointer, u64)>> {
+        let max_tiles = self.assignments.div_ceil(tile_rows) + self.experts_count;
         let max_tiles = max_tiles.min(self.assignments);
-        if max_tiles > 65_535 {
-            return Err(call.error("fewer assignments", self.assignments));
+        if max_tiles > 65_535 || self.experts_count > MAX_EXPERTS {
+            return Ok(None);
         }
         let order = call.scratch("grouped order", self.assignments * 4)?;
         let tiles = call.scratch("grouped tiles", max_tiles * 12)?;
-        let defines: [Define; 1] = [("TILE_ROWS", TILE_ROWS.into())];
+        let defines: [Define; 1] = [("TILE_ROWS", tile_rows.into())];
         let group = call.function("group_assignments", &defines)?;
         let config = LaunchConfig {
             shared_bytes: (4 * (2 * self.experts_count + 1)) as u32,
@@ -144,7 +161,7 @@ impl GroupedLinear {
             int(max_tiles),
         ];
         call.queue.launch(&group, config, &arguments)?;
-        self.launch_tiles(call, [order, tiles], max_tiles)
+        Ok(Some((order, tiles, max_tiles)))
     }
 
     fn launch_tiles(

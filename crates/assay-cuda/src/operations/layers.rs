@@ -198,10 +198,7 @@ pub(super) fn activate_into(
 
 /// The call's activation.
 pub(super) fn activation(call: &Call<'_>) -> Result<Activation> {
-    let code = call.integer("activation")?;
-    let known = u32::try_from(code).ok().and_then(Activation::from_code);
-    let last = Activation::ALL.len() - 1;
-    known.ok_or_else(|| call.error(format_args!("an activation from 0 to {last}"), code))
+    call.chosen("activation", &Activation::ALL)
 }
 
 /// The call's activation, which must be elementwise.

@@ -27,6 +27,7 @@ mod fourier_plan;
 mod gemv;
 mod grid;
 mod grouped_arguments;
+mod grouped_gemm_hopper;
 mod grouped_linear;
 mod grouped_small_m_gemm;
 mod grouped_small_m_gemm_hopper;
@@ -39,6 +40,7 @@ mod lora;
 mod microbench;
 mod packed_layout;
 mod packed_weights;
+mod pairs;
 mod quantize;
 mod recurrence;
 mod reduce;
@@ -67,7 +69,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 60] = [
+const BODIES: [(&str, Body); 62] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -104,6 +106,8 @@ const BODIES: [(&str, Body); 60] = [
     ("grouped_linear", grouped_linear::grouped_linear),
     ("combine_linear", combine_linear::combine_linear),
     ("combine_experts", experts::combine_experts),
+    ("channel_projection", pairs::channel_projection),
+    ("triangle_update", pairs::triangle_update),
     ("lora_shrink", lora::lora_shrink),
     ("lora_expand", lora::lora_expand),
     ("lora_linear", lora::lora_linear),

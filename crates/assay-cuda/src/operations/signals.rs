@@ -6,7 +6,7 @@ use super::fourier::{Rows, resident_ctas, shared_limit, transform_rows};
 use super::fourier_plan::RowTile;
 use super::grid::grid_2d;
 use crate::device::LaunchConfig;
-use assay_operations::ElementFormat::F32;
+use assay_operations::{ElementFormat::F32, FrameValue};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Elements of the frames that a CTA transforms at a time, and pairs of them.
@@ -35,7 +35,7 @@ struct Frames {
     count: u64,
     padding: u64,
     reflect: bool,
-    value: u64,
+    value: FrameValue,
 }
 
 pub(super) fn stft(call: &Call<'_>) -> Result<()> {
@@ -47,12 +47,9 @@ pub(super) fn stft(call: &Call<'_>) -> Result<()> {
         count: call.size("frames")?,
         padding: call.size("padding")?,
         reflect: call.size("reflect")? != 0,
-        value: call.size("value")?,
+        value: call.chosen("value", &FrameValue::ALL)?,
     };
-    if frames.value > 2 {
-        return Err(call.error("a value from 0 to 2", frames.value));
-    }
-    let width = if frames.value == 0 { 2 } else { 1 };
+    let width = frames.value.width() as u64;
     let x = call.typed("x", F32, &[frames.batch, frames.samples])?;
     let window = call.typed("window", F32, &[frames.length])?;
     let bins = frames.length / 2 + 1;
@@ -94,7 +91,7 @@ impl Frames {
             ("TRANSFORMS", tile.transforms.into()),
             ("THREADS", tile.threads.into()),
             ("REFLECT", self.reflect.into()),
-            ("VALUE", self.value.into()),
+            ("VALUE", (self.value as u64).into()),
         ];
         let function = call.function("stft", &defines)?;
         let mut arguments = operands.to_vec();
@@ -129,7 +126,7 @@ impl Frames {
                 let defines: [Define; 3] = [
                     ("PART", part.into()),
                     ("REFLECT", self.reflect.into()),
-                    ("VALUE", self.value.into()),
+                    ("VALUE", (self.value as u64).into()),
                 ];
                 let function = call.function("stft_step", &defines)?;
                 let mut arguments =

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use assay_operations::{
-    Activation, ElementFormat, Number, NumberKind, Operand, Signature, TABLE, encode, find,
+    Activation, ElementFormat, FourierKind, FrameValue, Number, NumberKind, Operand, Signature,
+    TABLE, encode, find,
 };
 use assay_runtime::backend::DevicePointer;
 use assay_runtime::dispatch::{Work, WorkRequest};
@@ -175,7 +176,16 @@ pub(super) fn register_tables(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for activation in Activation::ALL {
         activations.set_item(activation.name(), activation.code())?;
     }
-    module.add("ACTIVATIONS", activations)
+    module.add("ACTIVATIONS", activations)?;
+    let (kinds, values) = (PyDict::new(py), PyDict::new(py));
+    for (code, kind) in FourierKind::ALL.into_iter().enumerate() {
+        kinds.set_item(kind.name(), code)?;
+    }
+    module.add("FOURIER_KINDS", kinds)?;
+    for (code, value) in FrameValue::ALL.into_iter().enumerate() {
+        values.set_item(value.name(), code)?;
+    }
+    module.add("FRAME_VALUES", values)
 }
 
 /// The sizes of an element or block format.

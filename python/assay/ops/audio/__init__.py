@@ -17,5 +17,8 @@ from assay.ops.audio.resampling import (
 )
 from assay.ops.audio.shaping import interpolate as interpolate, pad as pad
 from assay.ops.audio.spectra import frames as frames, istft as istft, stft as stft
-from assay.ops.audio.streaming import StreamingSTFT as StreamingSTFT
+from assay.ops.audio.streaming import (
+    StreamingResampler as StreamingResampler,
+    StreamingSTFT as StreamingSTFT,
+)
 from assay.ops.audio.windows import window as window

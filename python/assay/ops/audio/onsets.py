@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from assay.errors import ShapeError
-from assay.lazy_import import np
-from assay.runtime import dtypes, transfer
+from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 
 
@@ -14,10 +13,14 @@ def onset_strength(levels: Array, *, lag: int = 1) -> Array:
         raise ShapeError(
             f"onset_strength: expected (bands, frames) and a lag of 1 or more, got {tuple(levels.shape)} and {lag}"
         )
-    values = levels.to_numpy()
-    rises = np.maximum(values[:, lag:] - values[:, : max(values.shape[1] - lag, 0)], 0).mean(0)
-    padded = np.concatenate([np.zeros(min(lag, values.shape[1])), rises])
-    return transfer.store("onset_strength", levels.device, padded, dtypes.float32)
+    from assay import xp
+
+    frames = levels.shape[1]
+    strength = allocation.zeros(levels.device, (frames,), dtypes.float32, "onset_strength")
+    if frames > lag:
+        rises = xp.maximum(levels[:, lag:] - levels[:, : frames - lag], 0.0)
+        strength[lag:] = xp.mean(rises, axis=0)
+    return strength
 
 
 def onsets(

@@ -34,7 +34,7 @@ def resample(
         if up == down:
             out[...] = x
             return out
-        half = 10 * max(up, down)
+        half = half_width(up, down)
         filtered = _low_pass(2 * half + 1, 1 / max(up, down)) * up
         taps = transfer.store(name, x.device, filtered, dtypes.float32)
     check(name, "taps", taps, (None,), F32)
@@ -55,6 +55,11 @@ def resample(
     return out
 
 
+def half_width(up: int, down: int) -> int:
+    """The taps on either side of the middle one, of SciPy's filter for factors without a common divisor."""
+    return 0 if up == down else 10 * max(up, down)
+
+
 def _low_pass(count: int, cutoff: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """A windowed sinc of gain 1 at 0 Hz; the cutoff is a share of half the rate."""
     places = np.arange(count) - (count - 1) / 2
@@ -63,42 +68,43 @@ def _low_pass(count: int, cutoff: float) -> np.ndarray[tuple[int], np.dtype[np.f
 
 
 def fir(x: Array, taps: Array, *, history: Array | None = None) -> tuple[Array, Array]:
-    """Filter signals (batch, samples) by taps: y[t] = sum of taps[k] * x[t - k].
+    """Filter signals (..., samples) by taps: y[t] = sum of taps[k] * x[t - k].
 
-    Returns the outputs, as many as samples, and the last inputs, (batch, taps - 1), which continue a stream when they
+    Returns the outputs, as many as samples, and the last inputs, (..., taps - 1), which continue a stream when they
     are passed as `history`; before a signal are zeros.
     """
+    from assay import xp
     from assay.ops.convolutions import conv1d
 
     name = "fir"
-    check(name, "x", x, (None, None), F32)
+    lead, samples = _signals(name, x)
     check(name, "taps", taps, (None,), F32)
-    batch, samples = x.shape
     kept = taps.size - 1
     if kept < 0:
         raise ShapeError(f"{name}: expected at least 1 tap, got none")
-    joined = allocation.zeros(x.device, (batch, 1, kept + samples), dtypes.float32, name)
+    joined = allocation.zeros(x.device, (*lead, kept + samples), dtypes.float32, name)
     if history is not None:
-        joined[:, 0, :kept] = check(name, "history", history, (batch, kept), F32)
-    joined[:, 0, kept:] = x
-    last = transfer.copy(joined[:, 0, samples:], name)
-    if samples == 0 or batch == 0:
+        joined[..., :kept] = check(name, "history", history, (*lead, kept), F32)
+    joined[..., kept:] = x
+    last = transfer.copy(joined[..., samples:], name)
+    if x.size == 0:
         return transfer.copy(x, name), last
     weight = allocation.empty(x.device, (1, 1, taps.size), dtypes.float32, name)
     weight[0, 0] = taps[::-1]
-    return conv1d(joined, weight, label=name)[:, 0], last
+    rows = xp.reshape(joined, (math.prod(lead), 1, kept + samples))
+    return xp.reshape(conv1d(rows, weight, label=name), x.shape), last
 
 
 def recursive_filter(
     b: Array, a: Array, x: Array, *, state: Array | None = None, label: str | None = None
 ) -> tuple[Array, Array]:
-    """Filter signals (batch, samples): a[0] y[t] = sum of b[k] x[t - k] - sum over k > 0 of a[k] y[t - k].
+    """Filter signals (..., samples): a[0] y[t] = sum of b[k] x[t - k] - sum over k > 0 of a[k] y[t - k].
 
-    Returns the outputs and the state, (batch, order), which continues a stream when it is passed as `state`, as
+    Returns the outputs and the state, (..., order), which continues a stream when it is passed as `state`, as
     SciPy's `lfilter` does with `zi`. b and a are padded to equal length.
     """
     name = "recursive_filter"
-    check(name, "x", x, (None, None), F32)
+    lead, samples = _signals(name, x)
     check(name, "b", b, (None,), F32)
     check(name, "a", a, (None,), F32)
     count = max(a.size, b.size)
@@ -107,8 +113,7 @@ def recursive_filter(
     padded = [allocation.zeros(x.device, (count,), dtypes.float32, name) for _ in range(2)]
     for target, given in zip(padded, (b, a), strict=True):
         target[: given.size] = given
-    batch, samples = x.shape
-    kept = allocation.zeros(x.device, (batch, count - 1), dtypes.float32, name)
+    kept = allocation.zeros(x.device, (*lead, count - 1), dtypes.float32, name)
     if state is not None:
         kept[...] = check(name, "state", state, kept.shape, F32)
     out = result(name, x.device, None, x.shape)
@@ -116,9 +121,17 @@ def recursive_filter(
         call(
             name,
             [x, *padded, kept, out],
-            (batch, samples, count - 1),
+            (math.prod(lead), samples, count - 1),
             x.device,
             Count(4.0 * count * out.size, nbytes(x, *padded, kept, kept, out)),
             label,
         )
     return out, kept
+
+
+def _signals(name: str, x: Array) -> tuple[tuple[int, ...], int]:
+    """The axes before the samples, and how many samples there are."""
+    check(name, "x", x, x.shape, F32)
+    if x.ndim == 0:
+        raise ShapeError(f"{name}: expected signals (..., samples), got a scalar")
+    return x.shape[:-1], x.shape[-1]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from assay.errors import InputError, ShapeError
 from assay.lazy_import import np
 from assay.ops.operands import F32, check
 from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def pad(x: Array, before: int, after: int, *, mode: str = "reflect", value: float = 0.0) -> Array:
@@ -45,7 +50,11 @@ def pad(x: Array, before: int, after: int, *, mode: str = "reflect", value: floa
 def interpolate(
     x: Array, length: int, *, mode: str = "nearest", align_corners: bool = False
 ) -> Array:
-    """The last axis at another length: the nearest element, or linear between two, as PyTorch's `interpolate`."""
+    """The last axis at another length: the nearest element, or linear between two, as PyTorch's `interpolate`.
+
+    Places are exact, where PyTorch rounds them to single precision: of 10,000 elements, its linear results are off by
+    2e-3 of a step, and a few of the nearest are neighbors.
+    """
     check("interpolate", "x", x, x.shape, F32)
     if mode not in ("nearest", "linear") or x.ndim == 0 or length < 0:
         raise InputError(
@@ -54,17 +63,21 @@ def interpolate(
     samples = x.shape[-1]
     if samples == 0 and length:
         raise ShapeError("interpolate: expected an element, got none")
+    from assay import xp
+
+    def at(places: npt.NDArray[np.int64]) -> Array:
+        return xp.take(x, xp.asarray(places, device=x.device), axis=-1)
+
     places = np.arange(length)
-    values = x.to_numpy()
     if mode == "nearest":
-        taken = values[..., places * samples // max(length, 1)]
+        return at(places * samples // max(length, 1))
+    if align_corners:
+        exact = places * ((samples - 1) / max(length - 1, 1))
     else:
-        if align_corners:
-            at = places * ((samples - 1) / max(length - 1, 1))
-        else:
-            at = np.maximum((places + 0.5) * samples / max(length, 1) - 0.5, 0)
-        left = np.minimum(at.astype(int), samples - 1)
-        right = np.minimum(left + 1, samples - 1)
-        share = (at - left).astype(np.float32)
-        taken = values[..., left] * (1 - share) + values[..., right] * share
-    return transfer.store("interpolate", x.device, np.ascontiguousarray(taken), dtypes.float32)
+        exact = np.maximum((places + 0.5) * samples / max(length, 1) - 0.5, 0)
+    left = np.minimum(exact.astype(np.int64), max(samples - 1, 0))
+    right = np.minimum(left + 1, max(samples - 1, 0))
+    share = transfer.store("interpolate", x.device, exact - left, dtypes.float32)
+    before: Array = at(left)
+    result: Array = before + share * (at(right) - before)
+    return result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
+import assay._native as native
 from assay._native import FORMATS
 from assay.errors import InputError, ShapeError
 from assay.ops.audio.windows import window as make_window
@@ -13,8 +13,6 @@ from assay.ops.operands import F32, Operand, call, check, nbytes, operand, resul
 from assay.runtime import allocation, dtypes, fourier
 from assay.runtime.array import Array
 from assay.runtime.layout import Layout
-
-_VALUES: Final = {"complex": 0, "magnitude": 1, "power": 2}
 
 
 def frames(x: Array, length: int, hop: int) -> Array:
@@ -45,9 +43,9 @@ def stft(
     """
     name = "stft"
     check(name, "x", x, x.shape, F32)
-    if x.ndim == 0 or value not in _VALUES or pad_mode not in ("reflect", "constant"):
+    if x.ndim == 0 or value not in native.FRAME_VALUES or pad_mode not in ("reflect", "constant"):
         raise InputError(
-            f"{name}: expected a signal, a value of {', '.join(_VALUES)} and a pad_mode of reflect or "
+            f"{name}: expected a signal, a value of {', '.join(native.FRAME_VALUES)} and a pad_mode of reflect or "
             f"constant, got shape {tuple(x.shape)}, {value} and {pad_mode}"
         )
     hop = n_fft // 4 if hop is None else hop
@@ -70,7 +68,16 @@ def stft(
     call(
         name,
         [x, used, _pairs(out)],
-        (batch, samples, n_fft, hop, count, padding, int(pad_mode == "reflect"), _VALUES[value]),
+        (
+            batch,
+            samples,
+            n_fft,
+            hop,
+            count,
+            padding,
+            int(pad_mode == "reflect"),
+            native.FRAME_VALUES[value],
+        ),
         x.device,
         Count(flops, nbytes(x, used, out)),
         label,

@@ -1,8 +1,11 @@
-"""Spectra of a stream: chunks of any size give the frames of the whole."""
+"""Spectra and rates of a stream: chunks of any size give what the whole gives."""
 
 from __future__ import annotations
 
+import math
+
 from assay.errors import InputError
+from assay.ops.audio.resampling import half_width, resample
 from assay.ops.audio.spectra import stft
 from assay.ops.audio.windows import window as make_window
 from assay.ops.operands import F32, check
@@ -47,3 +50,56 @@ class StreamingSTFT:
         return stft(
             joined, self._n_fft, hop=self._hop, window=self._window, center=False, value=self._value
         )
+
+
+class StreamingResampler:
+    """A `resample` with its own filter, of samples that arrive in chunks."""
+
+    def __init__(self, up: int, down: int, *, device: Device | str = "cpu") -> None:
+        """Begin a stream at up / down times its rate."""
+        if not isinstance(up, int) or not isinstance(down, int) or min(up, down) < 1:
+            raise InputError(
+                f"StreamingResampler: expected factors of 1 or more, got {up} and {down}"
+            )
+        divisor = math.gcd(up, down)
+        self._up, self._down = up // divisor, down // divisor
+        self._half = half_width(self._up, self._down)
+        self._device = device_named(device)
+        self._kept = allocation.zeros(self._device, (0,), dtypes.float32, "StreamingResampler")
+        self._first = 0
+        """The number of the first sample that is kept: a multiple of `down`, whose output is at the same time."""
+        self._given = 0
+        """Outputs so far."""
+
+    def push(self, samples: Array) -> Array:
+        """The samples of the new rate that these complete; none where there are none."""
+        name = "StreamingResampler"
+        check(name, "samples", samples, (None,), F32)
+        kept = self._kept.size
+        joined = allocation.empty(self._device, (kept + samples.size,), dtypes.float32, name)
+        joined[:kept] = self._kept
+        joined[kept:] = samples
+        self._kept = joined
+        # Output j is of samples up to (j * down + half) // up.
+        received = self._first + joined.size
+        return self._outputs(max((received * self._up - self._half - 1) // self._down + 1, 0))
+
+    def flush(self) -> Array:
+        """The last samples of the new rate, behind which is silence; the next chunk begins another stream."""
+        received = self._first + self._kept.size
+        rest = self._outputs(-(-received * self._up // self._down))
+        self._kept, self._first, self._given = self._kept[:0], 0, 0
+        return rest
+
+    def _outputs(self, end: int) -> Array:
+        """The outputs before number `end` that were not given yet; samples that none needs any more are dropped."""
+        shift = self._first // self._down * self._up
+        end = max(end, self._given)
+        whole = resample(self._kept, self._up, self._down)
+        fresh = whole[self._given - shift : end - shift]
+        self._given = end
+        needed = max(-((self._half - end * self._down) // self._up), 0)
+        first = min(needed, self._first + self._kept.size) // self._down * self._down
+        self._kept = self._kept[max(first - self._first, 0) :]
+        self._first = max(first, self._first)
+        return fresh

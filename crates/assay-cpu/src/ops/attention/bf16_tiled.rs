@@ -2,16 +2,14 @@
 //! queries and weights rounded to bfloat16 too, so that each product is one instead of six.
 
 use super::shape::AttentionShape;
-use super::tiled::fits;
+use super::tile_operands::{Operands, Place, store_scores, weigh};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
-use crate::ops::softmax::{exponentials, largest};
-use crate::simd::{Amx, AmxSession, Kernel, LANES, TILE_K, TileB, TileC, TileOperands, Vector};
+use crate::simd::{
+    Amx, AmxSession, Kernel, LANES, SPLIT_SIDE, TILE_K, TileB, TileC, TileOperands, Vector,
+};
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
-
-/// Queries, or columns, of a product of 2 x 2 tiles.
-const SIDE: usize = 2 * LANES;
 
 thread_local! {
     /// The packed keys and values of a call.
@@ -20,41 +18,11 @@ thread_local! {
     static TILE: RefCell<[AlignedBuffer; 3]> = RefCell::default();
 }
 
-/// Queries in single precision, keys and values as bits of bfloat16.
-#[derive(Clone, Copy)]
-pub(super) struct Bf16Operands<'a> {
-    pub shape: AttentionShape,
-    pub query: &'a [f32],
-    pub key: &'a [u16],
-    pub value: &'a [u16],
-}
-
-impl<'a> Bf16Operands<'a> {
-    fn queries(&self) -> usize {
-        self.query.len() / (self.shape.heads * self.shape.head_size)
-    }
-
-    fn keys(&self) -> usize {
-        self.key.len() / (self.shape.kv_heads * self.shape.head_size)
-    }
-
-    /// A row of a head of keys or values.
-    fn row(&self, rows: &'a [u16], head: usize, row: usize) -> &'a [u16] {
-        let AttentionShape { kv_heads, head_size, .. } = self.shape;
-        &rows[(row * kv_heads + head) * head_size..][..head_size]
-    }
-
-    /// Whether [`bf16_attention`] pays off.
-    pub fn fit_tiles(&self) -> bool {
-        fits(self.shape.head_size, self.queries(), self.keys())
-    }
-}
-
 /// Writes attention to all keys.
-pub(super) fn bf16_attention(context: Context, amx: Amx, operands: Bf16Operands, out: &mut [f32]) {
+pub(super) fn bf16_attention(context: Context, amx: Amx, operands: Operands<u16>, out: &mut [f32]) {
     let AttentionShape { heads, kv_heads, head_size, .. } = operands.shape;
     // Columns of keys are 32 at once, those of values 32 elements at once.
-    let each = operands.keys().div_ceil(SIDE) * (head_size / TILE_K) * 2;
+    let each = operands.keys().div_ceil(SPLIT_SIDE) * (head_size / TILE_K) * 2;
     let out = DisjointSlice::new(out);
     PACKED.with_borrow_mut(|[keys, values]| {
         let (keys, values) = (keys.tiles(kv_heads * each), values.tiles(kv_heads * each));
@@ -71,23 +39,23 @@ pub(super) fn bf16_attention(context: Context, amx: Amx, operands: Bf16Operands,
                 }
             });
         }
-        let tiles = operands.queries().div_ceil(SIDE);
+        let tiles = operands.queries().div_ceil(SPLIT_SIDE);
         // Tiles of one head after the other: all cores read the same keys.
         context.threads.run(tiles * heads, &|task| {
             let (head, tile) = (task / tiles, task % tiles);
             let packed = head / operands.shape.group() * each;
-            let width = operands.keys().next_multiple_of(SIDE);
+            let width = operands.keys().next_multiple_of(SPLIT_SIDE);
             TILE.with_borrow_mut(|[scores, queries, weights]| {
                 amx.run(Tile {
                     amx,
                     operands,
                     head,
-                    first: tile * SIDE,
+                    first: tile * SPLIT_SIDE,
                     keys: &keys[packed..packed + each],
                     values: &values[packed..packed + each],
-                    scores: scores.floats(SIDE * width),
-                    queries: queries.halves(SIDE * head_size),
-                    weights: weights.halves(SIDE * width),
+                    scores: scores.floats(SPLIT_SIDE * width),
+                    queries: queries.halves(SPLIT_SIDE * head_size),
+                    weights: weights.halves(SPLIT_SIDE * width),
                     out: &out,
                 });
             });
@@ -96,7 +64,7 @@ pub(super) fn bf16_attention(context: Context, amx: Amx, operands: Bf16Operands,
 }
 
 /// Keys of a head as columns, 32 after 32: the tiles of the first sixteen, then those of the others.
-fn pack_keys(operands: Bf16Operands, head: usize, out: &mut [TileB]) {
+fn pack_keys(operands: Operands<u16>, head: usize, out: &mut [TileB]) {
     let depth = operands.shape.head_size / TILE_K;
     for (half, tiles) in out.chunks_exact_mut(depth).enumerate() {
         for lane in 0..LANES {
@@ -104,7 +72,7 @@ fn pack_keys(operands: Bf16Operands, head: usize, out: &mut [TileB]) {
             for (step, tile) in tiles.iter_mut().enumerate() {
                 let zeros = [0; TILE_K];
                 let numbers = match key < operands.keys() {
-                    true => &operands.row(operands.key, head, key)[step * TILE_K..][..TILE_K],
+                    true => &operands.key_row(head, key)[step * TILE_K..][..TILE_K],
                     false => &zeros[..],
                 };
                 for (pair, line) in numbers.as_chunks::<2>().0.iter().zip(&mut tile.0) {
@@ -116,15 +84,15 @@ fn pack_keys(operands: Bf16Operands, head: usize, out: &mut [TileB]) {
 }
 
 /// Values of a head as rows, sixteen elements of each after sixteen.
-fn pack_values(operands: Bf16Operands, head: usize, out: &mut [TileB]) {
-    let steps = operands.keys().div_ceil(SIDE);
+fn pack_values(operands: Operands<u16>, head: usize, out: &mut [TileB]) {
+    let steps = operands.keys().div_ceil(SPLIT_SIDE);
     let zeros = [0; LANES];
     for (part, tiles) in out.chunks_exact_mut(steps).enumerate() {
         let elements = |key: usize| {
             if key >= operands.keys() {
                 return &zeros;
             }
-            let row = operands.row(operands.value, head, key);
+            let row = operands.value_row(head, key);
             row[part * LANES..].first_chunk::<LANES>().unwrap_or(&zeros)
         };
         for (step, tile) in tiles.iter_mut().enumerate() {
@@ -142,7 +110,7 @@ fn pack_values(operands: Bf16Operands, head: usize, out: &mut [TileB]) {
 /// 32 queries of a head.
 struct Tile<'a> {
     amx: Amx,
-    operands: Bf16Operands<'a>,
+    operands: Operands<'a, u16>,
     head: usize,
     first: usize,
     keys: &'a [TileB],
@@ -159,50 +127,34 @@ impl Kernel for Tile<'_> {
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
         let Tile { amx, operands, head, first, scores, queries, weights, .. } = self;
-        let AttentionShape { heads, head_size, scale, .. } = operands.shape;
-        let rows = SIDE.min(operands.queries() - first);
-        let query =
-            |row: usize| &operands.query[((first + row) * heads + head) * head_size..][..head_size];
+        let AttentionShape { head_size, scale, .. } = operands.shape;
+        let rows = SPLIT_SIDE.min(operands.queries() - first);
         for (row, out) in queries.chunks_exact_mut(head_size).enumerate() {
             match row < rows {
-                true => round(v, amx, query(row), scale, out),
+                true => round(v, amx, operands.query_row(head, first + row), scale, out),
                 false => out.fill(0),
             }
         }
         let session = amx.session();
         let mut sums = [const { TileC([[0.0; LANES]; LANES]) }; 4];
-        let width = scores.len() / SIDE;
+        let width = scores.len() / SPLIT_SIDE;
         let depth = head_size / TILE_K;
         for (block, keys) in self.keys.chunks_exact(2 * depth).enumerate() {
             multiply(&session, queries, keys.split_at(depth), &mut sums);
-            for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
-                let scores = &mut scores[block * SIDE..(block + 1) * SIDE];
-                for (side, scores) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    v.store(v.load(&sums[row / LANES * 2 + side].0[row % LANES]), scores);
-                }
-            }
+            store_scores(v, &sums, block, scores);
         }
-        let mut shares = [0.0; SIDE];
+        let mut shares = [0.0; SPLIT_SIDE];
         let lines = scores.chunks_exact_mut(width).zip(weights.chunks_exact_mut(width));
         for ((scores, weights), share) in lines.zip(&mut shares).take(rows) {
-            let (seen, padding) = scores.split_at_mut(operands.keys());
-            let most = largest(v, seen);
-            *share = 1.0 / exponentials(v, seen, most);
-            padding.fill(0.0);
+            *share = weigh(v, scores, operands.keys());
             round(v, amx, scores, 1.0, weights);
         }
+        let place = Place { shape: operands.shape, head, first };
         let steps = width / TILE_K;
         for (part, values) in self.values.chunks_exact(2 * steps).enumerate() {
             multiply(&session, weights, values.split_at(steps), &mut sums);
-            for (row, share) in shares.iter().enumerate().take(rows) {
-                let start = ((first + row) * heads + head) * head_size + part * SIDE;
-                // SAFETY: each task has its own queries and head.
-                let out = unsafe { self.out.slice_mut(start..start + SIDE) };
-                for (side, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    let sum = v.load(&sums[row / LANES * 2 + side].0[row % LANES]);
-                    v.store(v.mul(sum, v.splat(*share)), out);
-                }
-            }
+            // SAFETY: each task has its own queries and head.
+            unsafe { place.store_sums(v, &sums, &shares[..rows], part, self.out) };
         }
     }
 }
@@ -217,7 +169,7 @@ fn multiply(
 ) {
     let steps = columns.0.len();
     let length = steps * TILE_K;
-    assert!(rows.len() == SIDE * length);
+    assert!(rows.len() == SPLIT_SIDE * length);
     let factors = TileOperands {
         rows: [rows.as_ptr(), rows[LANES * length..].as_ptr()],
         row_bytes: size_of::<u16>() * length,

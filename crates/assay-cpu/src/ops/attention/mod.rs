@@ -10,6 +10,7 @@ mod paged_kernel;
 mod prefill;
 mod prefill_kernel;
 mod shape;
+mod tile_operands;
 mod tiled;
 
 pub use kv_cache::CacheShape;

@@ -1,9 +1,10 @@
 //! Prefill attention: many queries over contiguous keys and values.
 
-use super::bf16_tiled::{Bf16Operands, bf16_attention};
+use super::bf16_tiled::bf16_attention;
 use super::prefill_kernel::{PrefillTile, QUERY_TILE};
 use super::shape::AttentionShape;
-use super::tiled::{Operands, tiled_attention};
+use super::tile_operands::Operands;
+use super::tiled::tiled_attention;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::dispatch::Element;
@@ -50,7 +51,7 @@ pub fn prefill_attention<T: Element>(
     if let (Some(amx), false, Some(key), Some(value)) =
         (context.level.amx(), causal, T::as_bf16_bits(key), T::as_bf16_bits(value))
     {
-        let operands = Bf16Operands { shape, query, key, value };
+        let operands = Operands { shape, query, key, value };
         if operands.fit_tiles() {
             bf16_attention(context, amx, operands, out);
             return Ok(());

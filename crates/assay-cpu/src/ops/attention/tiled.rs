@@ -2,20 +2,15 @@
 //! weighted sum of values.
 
 use super::shape::AttentionShape;
+use super::tile_operands::{Operands, Place, store_scores, weigh};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
-use crate::ops::softmax::{exponentials, largest};
 use crate::ops::split::{AllFinite, pack_columns, pack_rows};
 use crate::simd::{
     Amx, Kernel, LANES, SPLIT_SIDE, SplitColumns, SplitStep, StepOffsets, TILE_K, TileC, Vector,
 };
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
-
-/// Queries, and keys, from which packing pays off.
-const LEAST: usize = 32;
-/// Keys whose scores and weights for a tile of queries stay in L2.
-const MOST_KEYS: usize = 4_096;
 
 thread_local! {
     /// The packed keys and values of a call.
@@ -24,45 +19,11 @@ thread_local! {
     static TILE: RefCell<[AlignedBuffer; 3]> = RefCell::default();
 }
 
-/// Queries, keys and values of [`tiled_attention`].
-#[derive(Clone, Copy)]
-pub(super) struct Operands<'a> {
-    pub shape: AttentionShape,
-    pub query: &'a [f32],
-    pub key: &'a [f32],
-    pub value: &'a [f32],
-}
-
-impl<'a> Operands<'a> {
-    fn queries(&self) -> usize {
-        self.query.len() / (self.shape.heads * self.shape.head_size)
-    }
-
-    fn keys(&self) -> usize {
-        self.key.len() / (self.shape.kv_heads * self.shape.head_size)
-    }
-
-    /// Row `row` of a head, of `heads`.
-    fn row(&self, rows: &'a [f32], heads: usize, head: usize, row: usize) -> &'a [f32] {
-        &rows[(row * heads + head) * self.shape.head_size..][..self.shape.head_size]
-    }
-
-    /// Whether [`tiled_attention`] pays off.
-    pub fn fit_tiles(&self) -> bool {
-        fits(self.shape.head_size, self.queries(), self.keys())
-    }
-}
-
-/// Whether heads fill tiles, and queries and keys are as many as pay off.
-pub(super) fn fits(head_size: usize, queries: usize, keys: usize) -> bool {
-    head_size.is_multiple_of(TILE_K) && queries >= LEAST && (LEAST..=MOST_KEYS).contains(&keys)
-}
-
 /// Writes attention to all keys; returns false where a number is not finite, and it is not to be used.
 pub(super) fn tiled_attention(
     context: Context,
     amx: Amx,
-    operands: Operands,
+    operands: Operands<f32>,
     out: &mut [f32],
 ) -> bool {
     let finite = AllFinite::default();
@@ -116,7 +77,7 @@ pub(super) fn tiled_attention(
 /// Keys of a head as columns, 32 after 32, and its values as rows, 32 elements of each after 32.
 struct PackHead<'a> {
     amx: Amx,
-    operands: Operands<'a>,
+    operands: Operands<'a, f32>,
     head: usize,
     keys: &'a mut [SplitStep],
     values: &'a mut [SplitStep],
@@ -129,11 +90,10 @@ impl Kernel for PackHead<'_> {
     fn run<V: Vector>(self, v: V) -> bool {
         let mut finite = true;
         let PackHead { amx, operands, head, keys, values } = self;
-        let AttentionShape { kv_heads, head_size, .. } = operands.shape;
         let count = operands.keys();
-        for (block, out) in keys.chunks_exact_mut(head_size / TILE_K).enumerate() {
+        for (block, out) in keys.chunks_exact_mut(operands.shape.head_size / TILE_K).enumerate() {
             let first = block * SPLIT_SIDE;
-            let key = |key: usize| operands.row(operands.key, kv_heads, head, first + key);
+            let key = |key: usize| operands.key_row(head, first + key);
             finite &= pack_columns(v, amx, count - first, key, out);
         }
         let zeros = [0.0; LANES];
@@ -148,7 +108,7 @@ impl Kernel for PackHead<'_> {
                             if key >= count {
                                 return &zeros;
                             }
-                            let row = operands.row(operands.value, kv_heads, head, key);
+                            let row = operands.value_row(head, key);
                             row[at..].first_chunk().unwrap_or(&zeros)
                         };
                         let terms = out.row(side * LANES + pair);
@@ -164,7 +124,7 @@ impl Kernel for PackHead<'_> {
 /// 32 queries of a head.
 struct Tile<'a> {
     amx: Amx,
-    operands: Operands<'a>,
+    operands: Operands<'a, f32>,
     head: usize,
     first: usize,
     keys: &'a [SplitStep],
@@ -184,30 +144,23 @@ impl Kernel for Tile<'_> {
     fn run<V: Vector>(self, v: V) -> bool {
         let mut finite = true;
         let Tile { amx, operands, head, first, scores, .. } = self;
-        let AttentionShape { heads, head_size, scale, .. } = operands.shape;
+        let shape = operands.shape;
         let rows = SPLIT_SIDE.min(operands.queries() - first);
-        let query = |row: usize| operands.row(operands.query, heads, head, first + row);
-        finite &= pack_rows(v, amx, rows, scale, query, self.queries);
+        let query = |row: usize| operands.query_row(head, first + row);
+        finite &= pack_rows(v, amx, rows, shape.scale, query, self.queries);
         let session = amx.session();
         let mut sums = [const { TileC([[0.0; LANES]; LANES]) }; 4];
         let width = scores.len() / SPLIT_SIDE;
         for (block, keys) in self.keys.chunks_exact(self.queries.len()).enumerate() {
             let columns = SplitColumns::packed(keys, self.by_depth);
             session.multiply_split(self.queries, columns, &mut sums);
-            for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
-                let scores = &mut scores[block * SPLIT_SIDE..(block + 1) * SPLIT_SIDE];
-                for (side, scores) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    v.store(v.load(&sums[row / LANES * 2 + side].0[row % LANES]), scores);
-                }
-            }
+            store_scores(v, &sums, block, scores);
         }
         let mut shares = [0.0; SPLIT_SIDE];
         for (scores, share) in scores.chunks_exact_mut(width).zip(&mut shares).take(rows) {
-            let (scores, padding) = scores.split_at_mut(operands.keys());
-            let most = largest(v, scores);
-            *share = 1.0 / exponentials(v, scores, most);
-            padding.fill(0.0);
+            *share = weigh(v, scores, operands.keys());
         }
+        let place = Place { shape, head, first };
         let row = |row: usize| &scores[row * width..(row + 1) * width];
         finite &= pack_rows(v, amx, rows, 1.0, row, self.weights);
         for (part, values) in self.values.chunks_exact(self.weights.len()).enumerate() {
@@ -216,15 +169,8 @@ impl Kernel for Tile<'_> {
                 SplitColumns::packed(values, self.by_key),
                 &mut sums,
             );
-            for (row, share) in shares.iter().enumerate().take(rows) {
-                let start = ((first + row) * heads + head) * head_size + part * SPLIT_SIDE;
-                // SAFETY: each task has its own queries and head.
-                let out = unsafe { self.out.slice_mut(start..start + SPLIT_SIDE) };
-                for (side, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    let sum = v.load(&sums[row / LANES * 2 + side].0[row % LANES]);
-                    v.store(v.mul(sum, v.splat(*share)), out);
-                }
-            }
+            // SAFETY: each task has its own queries and head.
+            unsafe { place.store_sums(v, &sums, &shares[..rows], part, self.out) };
         }
         finite
     }

@@ -8,23 +8,13 @@ use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::simd::{Kernel, LANES, Vector};
 use crate::threads::DisjointSlice;
+use assay_operations::FrameValue;
 use std::cell::RefCell;
 use std::ops::Range;
 
 thread_local! {
     /// The frames of a task that reach beyond the signal.
     static EDGE: RefCell<AlignedBuffer> = RefCell::default();
-}
-
-/// What is stored for each frequency.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FrameValue {
-    /// The complex number.
-    Complex,
-    /// Its magnitude.
-    Magnitude,
-    /// Its square.
-    Power,
 }
 
 /// The frames of signals.
@@ -76,11 +66,10 @@ pub fn stft(
     out: &mut [f32],
 ) -> Result<()> {
     let FrameShape { batch, samples, length, hop, frames, padding, .. } = shape;
-    let width = if shape.value == FrameValue::Complex { 2 } else { 1 };
     check_value("stft", "frame", length > 0 && hop > 0, "of samples", length)?;
     check_length("stft", "x", x.len(), &[batch, samples])?;
     check_length("stft", "window", window.len(), &[length])?;
-    check_length("stft", "out", out.len(), &[batch, shape.bins(), frames, width])?;
+    check_length("stft", "out", out.len(), &[batch, shape.bins(), frames, shape.value.width()])?;
     let reach = frames.checked_mul(hop).and_then(|reach| reach.checked_add(length));
     let valid = reach.is_some_and(|reach| reach < 1 << 48) && padding < 1 << 48;
     check_value("stft", "hop", valid, "within the signal", hop)?;

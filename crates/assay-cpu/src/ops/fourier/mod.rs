@@ -14,25 +14,13 @@ mod plan;
 mod real;
 mod rows;
 
-pub use frames::{FrameShape, FrameValue, stft};
+pub use assay_operations::{FourierKind, FrameValue};
+pub use frames::{FrameShape, stft};
 pub use overlap::overlap_add;
 
 use crate::context::Context;
 use crate::error::{Result, check_length};
 use rows::Direction;
-
-/// What is transformed into what; complex numbers are interleaved pairs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FourierKind {
-    /// Complex to complex.
-    Complex,
-    /// Complex to complex, with positive exponents.
-    Inverse,
-    /// Real to the first length / 2 + 1 complex numbers; the others are their conjugates.
-    RealToComplex,
-    /// Those back to real; the imaginary parts of the first and, for even lengths, of the last do not count.
-    ComplexToReal,
-}
 
 /// Writes the transform of each row of `length` elements, times `scale`, to `out`.
 ///

@@ -13,6 +13,8 @@ pub(super) const OUTPUTS_AT_ONCE: usize = 4;
 /// A range of outputs of all rows.
 pub(crate) struct Gemv<'a, T> {
     pub(super) x: &'a [f32],
+    /// Elements from the start of a row of `x` to that of the next one.
+    pub(super) step: usize,
     pub(super) weights: &'a [T],
     pub(super) shape: LinearShape,
     pub(super) columns: Range<usize>,
@@ -56,7 +58,7 @@ impl<T: Load> Gemv<'_, T> {
 
     #[inline(always)]
     fn x_row(&self, row: usize) -> &[f32] {
-        &self.x[row * self.shape.inputs..(row + 1) * self.shape.inputs]
+        &self.x[row * self.step..row * self.step + self.shape.inputs]
     }
 
     #[inline(always)]

@@ -72,13 +72,60 @@ pub fn linear<T: Element>(
         small_m_gemm(context, x, weights, shape, epilogue, out);
         return Ok(());
     }
+    gemv(context, x, inputs, weights, shape, epilogue, out);
+    Ok(())
+}
+
+/// Like [`linear`], batch-invariant, over rows that begin `step` elements after each other and may
+/// overlap: the frames of a signal.
+///
+/// ```
+/// use assay_cpu::ops::{Context, Epilogue, LinearShape, framed_linear};
+/// let shape = LinearShape { rows: 3, inputs: 2, outputs: 1 };
+/// let mut sums = [0.0; 3];
+/// let signal = [1.0, 2.0, 4.0, 8.0];
+/// framed_linear(Context::caller(), &signal, 1, &[1.0, 1.0], shape, Epilogue::default(), &mut sums)?;
+/// assert_eq!(sums, [3.0, 6.0, 12.0]);
+/// # Ok::<(), assay_cpu::error::OpError>(())
+/// ```
+pub fn framed_linear(
+    context: Context,
+    x: &[f32],
+    step: usize,
+    weights: &[f32],
+    shape: LinearShape,
+    epilogue: Epilogue,
+    out: &mut [f32],
+) -> Result<()> {
+    let operation = "framed_linear";
+    let LinearShape { rows, inputs, outputs } = shape;
+    let extent = match rows {
+        0 => 0,
+        rows => (rows - 1).saturating_mul(step).saturating_add(inputs),
+    };
+    check_length(operation, "x", x.len(), &[extent])?;
+    check_length(operation, "weights", weights.len(), &[outputs, inputs])?;
+    check_length(operation, "out", out.len(), &[rows, outputs])?;
+    epilogue.check(operation, rows, outputs)?;
+    gemv(context, x, step, weights, shape, epilogue, out);
+    Ok(())
+}
+
+fn gemv<T: Element>(
+    context: Context,
+    x: &[f32],
+    step: usize,
+    weights: &[T],
+    shape: LinearShape,
+    epilogue: Epilogue,
+    out: &mut [f32],
+) {
     let out = DisjointSlice::new(out);
-    let least = 16_384_usize.div_ceil(inputs.max(1)).next_multiple_of(OUTPUTS_AT_ONCE);
-    context.threads.parallel_for(outputs, least, &|columns| {
-        let product = Gemv { x, weights, shape, columns, epilogue, out: &out };
+    let least = 16_384_usize.div_ceil(shape.inputs.max(1)).next_multiple_of(OUTPUTS_AT_ONCE);
+    context.threads.parallel_for(shape.outputs, least, &|columns| {
+        let product = Gemv { x, step, weights, shape, columns, epilogue, out: &out };
         T::gemv(context.level, product);
     });
-    Ok(())
 }
 
 thread_local! {

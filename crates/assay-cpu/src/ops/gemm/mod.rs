@@ -17,7 +17,7 @@ pub(crate) use amx::{
 };
 pub use epilogue::Epilogue;
 pub(crate) use gemv::Gemv;
-pub use linear::linear;
+pub use linear::{framed_linear, linear};
 pub use matmul::matmul;
 pub use matrix::{LinearShape, Matrix};
 pub(super) use microkernel::RegisterTile;

@@ -1,7 +1,7 @@
 //! Linear layers of many rows, over weights of any element type.
 
 use super::finite::AllFinite;
-use super::packing::{PackColumns, pack_rows};
+use super::packing::{PackColumns, PackRows};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::ops::dispatch::Element;
@@ -58,7 +58,7 @@ pub(crate) fn split_linear<T: Element>(
             let row_range = first..row_panels.min(first + most);
             let rows = rows.split_steps(row_range.len() * steps);
             layer.pack(row_range.clone(), rows, |panel, out| {
-                amx.run(PackRows { amx, x, shape, panel, out })
+                amx.run(PackRows::new(amx, x, shape.inputs, panel, out))
             });
             for first in (0..column_panels).step_by(most) {
                 let column_range = first..column_panels.min(first + most);
@@ -130,26 +130,6 @@ impl Layer<'_> {
                 out: &self.out,
             });
         });
-    }
-}
-
-struct PackRows<'a> {
-    amx: Amx,
-    x: &'a [f32],
-    shape: LinearShape,
-    panel: usize,
-    out: &'a mut [SplitStep],
-}
-
-impl Kernel for PackRows<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<V: Vector>(self, v: V) -> bool {
-        let (first, width) = (self.panel * SPLIT_SIDE, self.shape.inputs);
-        let rows = self.shape.rows - first;
-        let row = |row: usize| &self.x[(first + row) * width..(first + row + 1) * width];
-        pack_rows(v, self.amx, rows, 1.0, row, self.out)
     }
 }
 

@@ -3,8 +3,11 @@
 
 mod finite;
 mod linear;
+mod matmul;
 mod packing;
 
 pub(super) use finite::AllFinite;
 pub(super) use linear::{split_linear, split_linear_applies};
-pub(super) use packing::{PackColumns, pack_columns, pack_rows};
+pub(super) use matmul::{pack_column_panel, pack_row_panel};
+pub(crate) use matmul::{split_products, split_products_apply};
+pub(super) use packing::{PackColumns, PackRows, pack_columns, pack_rows};

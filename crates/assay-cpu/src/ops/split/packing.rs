@@ -82,6 +82,38 @@ pub(crate) fn pack_columns<'a, V: Vector, T: Load>(
     finite
 }
 
+/// A panel of 32 rows of a matrix, as the left operand.
+pub(crate) struct PackRows<'a> {
+    amx: Amx,
+    rows: &'a [f32],
+    /// Of each row.
+    width: usize,
+    out: &'a mut [SplitStep],
+}
+
+impl<'a> PackRows<'a> {
+    pub fn new(
+        amx: Amx,
+        rows: &'a [f32],
+        width: usize,
+        panel: usize,
+        out: &'a mut [SplitStep],
+    ) -> Self {
+        PackRows { amx, rows: &rows[panel * SPLIT_SIDE * width..], width, out }
+    }
+}
+
+impl Kernel for PackRows<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) -> bool {
+        let PackRows { amx, rows, width, out } = self;
+        let row = |row: usize| &rows[row * width..(row + 1) * width];
+        pack_rows(v, amx, rows.len() / width, 1.0, row, out)
+    }
+}
+
 /// The weights of a panel of 32 outputs of a linear layer.
 pub(crate) struct PackColumns<'a, T> {
     amx: Amx,
@@ -92,7 +124,7 @@ pub(crate) struct PackColumns<'a, T> {
 }
 
 impl<'a, T> PackColumns<'a, T> {
-    pub(super) fn new(
+    pub fn new(
         amx: Amx,
         weights: &'a [T],
         inputs: usize,
