@@ -106,10 +106,77 @@ def test_bad_recordings_are_one_line(tmp_path: Path) -> None:
         read_sound(b"", 16_000)
     with pytest.raises(InputError, match="got an empty recording"):
         read_sound(wav_bytes(np.zeros((0, 1)), 16_000), 16_000)
-    with pytest.raises(InputError, match="expected a WAV"):
+    with pytest.raises(InputError, match="expected a WAV") as caught:
         read_sound(b"OggS" + bytes(100), 16_000)
+    assert "ffmpeg" in str(caught.value.hint)
     with pytest.raises(InputError, match="expected at least 1,000 samples a second, got 1"):
         read_sound(wav_bytes(np.zeros((4, 1)), 1), 16_000)
+
+
+@pytest.mark.parametrize("size", [0, 0x7FFF_F000, 0x7FFF_FF00, 0x8000_0000, 0xFFFF_FFFF])
+def test_wav_of_a_pipe_whose_length_was_not_known_is_read_to_its_end(
+    tmp_path: Path, size: int
+) -> None:
+    # The greatest is of ffmpeg and newer releases of sox; the others of espeak-ng, older sox, and arecord.
+    content = bytearray(wav_bytes(tones(1), 16_000))
+    content[40:44] = struct.pack("<I", size)
+    (tmp_path / "pipe.wav").write_bytes(content)
+    for source in (bytes(content), tmp_path / "pipe.wav"):
+        np.testing.assert_array_equal(
+            read_sound(source, 16_000).samples, (tones(1)[:, 0] / 32768).astype(np.float32)
+        )
+
+
+@pytest.fixture
+def program_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the only programs that are found."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_other_formats_are_converted_where_ffmpeg_is_installed(
+    tmp_path: Path, program_folder: Path
+) -> None:
+    recording = tmp_path / "talk.mp3"
+    recording.write_bytes(b"ID3" + bytes(100))
+    with pytest.raises(InputError, match="expected a WAV") as caught:
+        read_sound(recording, 16_000)
+    assert "ffmpeg" in str(caught.value.hint)
+    program, arguments = program_folder / "ffmpeg", tmp_path / "arguments"
+    (tmp_path / "talk.wav").write_bytes(wav_bytes(tones(2), 16_000))
+    # The last argument is the file to write, with a protocol before it.
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {arguments}\nfor to; do :; done\n'
+        f'while read -r line; do :; done < /dev/null\nexec /bin/cp {tmp_path}/talk.wav "${{to#file:}}"\n'
+    )
+    program.chmod(0o755)
+    converted = read_sound(recording, 16_000)
+    np.testing.assert_array_equal(
+        converted.samples, read_sound(tmp_path / "talk.wav", 16_000).samples
+    )
+    assert f"-protocol_whitelist file -i file:{recording}" in arguments.read_text()
+    # Bytes are those of a stranger's request.
+    with pytest.raises(InputError, match="expected a WAV"):
+        read_sound(recording.read_bytes(), 16_000)
+    program.write_text("#!/bin/sh\necho one >&2\necho Invalid data >&2\nexit 1\n")
+    with pytest.raises(InputError, match=r"talk\.mp3: expected a recording") as caught:
+        read_sound(recording, 16_000)
+    assert caught.value.hint == "ffmpeg says: Invalid data"
+
+
+def test_wav_that_was_cut_off_is_refused_with_a_way_on() -> None:
+    with pytest.raises(InputError, match="expected 1200 bytes at byte 44, got 1000") as caught:
+        read_sound(wav_bytes(tones(1), 16_000)[:1044], 16_000)
+    assert "cut off" in str(caught.value.hint)
+
+
+def test_channels_that_cancel_each_other_are_silent() -> None:
+    tone = tones(1)
+    assert read_sound(wav_bytes(np.hstack([tone, -tone]), 16_000), 16_000).is_silent
+    assert not read_sound(wav_bytes(np.hstack([tone, 0 * tone]), 16_000), 16_000).is_silent
+    assert read_sound(wav_bytes(np.ones((9, 1)), 16_000), 16_000).is_silent
 
 
 def float_wav(samples: np.ndarray, rate: int) -> bytes:

@@ -108,4 +108,4 @@ def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
     assert failed.returncode == 2
     error, hint = failed.stderr.strip().splitlines()
     assert error.endswith("missing.wav: expected a recording, got no such file")
-    assert hint == "hint: WAV and FLAC are read; - reads from a pipe"
+    assert hint == "hint: WAV and FLAC are read, other formats with ffmpeg; - reads from a pipe"

@@ -156,6 +156,9 @@ def test_an_answer_is_prepared_in_a_pause_and_said_at_the_end(talk: Callable[...
     # The transcript was ready before the turn had ended, and no sound came before it had.
     names = [name for name, _ in sorted(turn.times.items(), key=lambda item: item[1])]
     assert names == ["transcript", "first_token", "first_clause", "end_of_turn", "first_audio"]
+    assert list(turn.to_json(is_live=True)["seconds"]) == names
+    # Heard at once, the last sample has no time of its own.
+    assert turn.to_json(is_live=False)["seconds"] is None
 
 
 def test_what_was_prepared_is_dropped_where_speech_goes_on(talk: Callable[..., Any]) -> None:

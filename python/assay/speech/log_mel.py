@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from assay.lazy_import import np
+from assay.speech.products import linear
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +50,7 @@ def log_mel(samples: Floats, bands: int, *, padding: int = HOP) -> Floats:
         )
         spectrum = np.fft.rfft(windows * window, axis=1)
         power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
-        features[:, start : start + frames] = filters @ power.T
+        features[:, start : start + frames] = linear(filters, power)
     np.log10(np.maximum(features, _FLOOR), out=features)
     np.maximum(features, features.max() - _DECADES, out=features)
     features += 4.0

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from assay.lazy_import import np
+from assay.speech.products import linear
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,5 +53,5 @@ def resample(samples: Samples, rate: int, target: int) -> Samples:
         windows = np.lib.stride_tricks.as_strided(
             padded[first:], (outputs, kernel.size), (4 * down, 4), writeable=False
         )
-        out[phase::up] = windows @ kernel
+        out[phase::up] = linear(windows, kernel[None])[:, 0]
     return out

@@ -1,4 +1,4 @@
-"""Silero VAD over one chunk at a time, as a dozen small products of matrices.
+"""Silero VAD over one chunk at a time, as seven small products of matrices.
 
 A chunk has one million multiplications: launches of kernels would take longer than they do, and in
 a stream they would wait behind the kernels of other models.
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.lazy_import import np
+from assay.speech.products import linear
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,38 +23,39 @@ _BINS: Final = 129
 
 
 class ChunkNetwork:
-    """The weights, as matrices that rows are multiplied by."""
+    """The weights, as linear layers over rows of frames."""
 
     def __init__(self, weights: Mapping[str, Floats]) -> None:
         """Take the tensors of the ONNX file."""
+        # A copy is aligned, which those of a file need not be.
+        weights = {name: np.array(values) for name, values in weights.items()}
 
         def layer(index: int) -> tuple[Floats, Floats]:
             name = f"model.encoder.{index}.reparam_conv"
             # Taps by channels, as rows of frames lie in memory.
-            matrix = weights[f"{name}.weight"].transpose(2, 1, 0)
+            matrix = weights[f"{name}.weight"].transpose(0, 2, 1)
             return np.ascontiguousarray(matrix), weights[f"{name}.bias"]
 
-        basis = weights["model.stft.forward_basis_buffer"][:, 0]
-        self._basis = np.ascontiguousarray(basis.T)
+        self._basis = np.ascontiguousarray(weights["model.stft.forward_basis_buffer"][:, 0])
         first, self._bias1 = layer(0)
         second, self._bias2 = layer(1)
         third, self._bias3 = layer(2)
         fourth, self._bias4 = layer(3)
-        self._first = first.reshape(-1, first.shape[2])
-        self._second = second.reshape(-1, second.shape[2])
+        self._first = first.reshape(len(first), -1)
+        self._second = second.reshape(len(second), -1)
         # Of two frames the first output sees no frame before; of one frame, none behind either.
-        self._third = np.ascontiguousarray(third[1:].reshape(-1, third.shape[2]))
-        self._fourth = np.ascontiguousarray(fourth[1])
+        self._third = np.ascontiguousarray(third[:, 1:].reshape(len(third), -1))
+        self._fourth = np.ascontiguousarray(fourth[:, 1])
         both = [weights[f"model.decoder.rnn.weight_{kind}"] for kind in ("ih", "hh")]
         gates = np.concatenate(both, 1)
         gate_bias = weights["model.decoder.rnn.bias_ih"] + weights["model.decoder.rnn.bias_hh"]
         # tanh(x) is 2 sigmoid(2 x) - 1: one exponential for all gates. The sign is that of its argument.
         factors = np.full((4 * STATE, 1), -1, np.float32)
         factors[2 * STATE : 3 * STATE] = -2
-        self._gates = np.ascontiguousarray((gates * factors).T)
+        self._gates = gates * factors
         self._gate_bias = gate_bias * factors[:, 0]
-        self._final = np.ascontiguousarray(weights["model.decoder.decoder.2.weight"][0, :, 0])
-        self._final_bias = float(weights["model.decoder.decoder.2.bias"][0])
+        self._final = np.ascontiguousarray(weights["model.decoder.decoder.2.weight"][:, :, 0])
+        self._final_bias = weights["model.decoder.decoder.2.bias"]
         self._allocate()
 
     def _allocate(self) -> None:
@@ -79,18 +81,17 @@ class ChunkNetwork:
     def step(self, chunk: Floats, hidden: Floats, cell: Floats) -> tuple[Floats, Floats]:
         """The next state, from a chunk with its context before and its reflection behind it."""
         self._chunk[:] = chunk
-        np.matmul(self._frames, self._basis, self._parts)
+        linear(self._frames, self._basis, out=self._parts)
         np.multiply(self._parts, self._parts, self._parts)
         np.add(self._real, self._imaginary, self._magnitudes)
         np.sqrt(self._magnitudes, self._magnitudes)
-        _layer(self._magnitude_rows, self._first, self._bias1, self._inner)
-        _layer(self._inner_rows, self._second, self._bias2, self._outer)
-        _layer(self._flat, self._third, self._bias3, self._last)
-        _layer(self._last, self._fourth, self._bias4, self._features)
+        linear(self._magnitude_rows, self._first, self._bias1, relu=True, out=self._inner)
+        linear(self._inner_rows, self._second, self._bias2, relu=True, out=self._outer)
+        linear(self._flat, self._third, self._bias3, relu=True, out=self._last)
+        linear(self._last, self._fourth, self._bias4, relu=True, out=self._features)
         self._hidden[:] = hidden
         gates = self._opened
-        np.matmul(self._state, self._gates, gates)
-        gates += self._gate_bias
+        linear(self._state, self._gates, self._gate_bias, out=gates)
         _open(gates)
         taken, forgotten = gates[:STATE], gates[STATE : 2 * STATE]
         new = gates[2 * STATE : 3 * STATE]
@@ -103,7 +104,7 @@ class ChunkNetwork:
 
     def probabilities(self, hidden: Floats) -> Any:
         """The probability of speech, of one state or of rows of them."""
-        logits = np.maximum(hidden, 0) @ self._final + self._final_bias
+        logits = linear(np.maximum(hidden, 0), self._final, self._final_bias)[..., 0]
         return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
 
 
@@ -111,13 +112,6 @@ def _rows(values: Floats, count: int, step: int, width: int) -> Floats:
     """Rows that begin `step` numbers after each other, and may overlap."""
     strides = (step * values.itemsize, values.itemsize)
     return np.lib.stride_tricks.as_strided(values, (count, width), strides, writeable=False)
-
-
-def _layer(rows: Floats, weights: Floats, bias: Floats, out: Floats) -> None:
-    """A linear layer and a ReLU."""
-    np.matmul(rows, weights, out)
-    np.add(out, bias, out)
-    np.maximum(out, 0, out=out)
 
 
 def _open(negated: Floats) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from assay._native import SoundFile
 from assay.errors import InputError
 from assay.lazy_import import np
+from assay.speech import other_formats
 from assay.speech.resampling import resample
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ _MOST_HOURS: Final = 12
 _GREATEST: Final = 1 << 16
 """A small file may claim to be years long, and samples beyond those of 16-bit integers have no power in
 single precision: such files are refused before memory is taken for them."""
+
+_SILENCE: Final = 2 / 32_768
+_OTHER_FORMAT: Final = "first bytes: expected"
+"""What errors about files that are neither WAV nor FLAC say."""
+_DATA: Final = 'chunk "data"'
+"""The field that errors about the samples of a WAV file name."""
+_LEAST_PLACEHOLDER: Final = 0x7FFF_0000
+"""Programs that write WAV into a pipe before they know its length claim about 2 GiB: espeak-ng and older
+releases of sox 0x7ffff000 bytes of samples, arecord 0x7fffff00 or 0x80000000."""
 
 _BLOCK_FRAMES: Final = 1 << 22
 """Frames read at once, so that a long recording of many channels is never in memory whole."""
@@ -39,26 +50,43 @@ class Recording:
     """How the file stores samples."""
 
     @property
+    def is_silent(self) -> bool:
+        """Whether no sample is louder than rounding to 16 bits could be."""
+        return float(np.abs(self.samples).max()) <= _SILENCE
+
+    @property
     def seconds(self) -> float:
         """How long it is."""
         return self.samples.size / self.rate
 
 
 def read_sound(source: str | PathLike[str] | bytes, rate: int) -> Recording:
-    """Read a recording, its channels averaged, at this rate."""
+    """Read a recording, its channels averaged, at this rate.
+
+    A file that is neither WAV nor FLAC is converted by ffmpeg where that is installed. Bytes are not: they may be a
+    stranger's.
+    """
     if isinstance(source, bytes):
-        file = SoundFile.from_bytes(source)
-        name = "recording"
-    else:
-        path = Path(source)
-        if not path.is_file():
-            raise InputError(
-                f"{path}: expected a recording, got "
-                f"{'a folder' if path.is_dir() else 'no such file'}",
-                "WAV and FLAC are read; - reads from a pipe",
-            )
-        file = SoundFile(path)
-        name = str(path)
+        return _recording(_opened(source), "recording", rate)
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(
+            f"{path}: expected a recording, got {'a folder' if path.is_dir() else 'no such file'}",
+            "WAV and FLAC are read, other formats with ffmpeg; - reads from a pipe",
+        )
+    try:
+        return _recording(_opened(path), str(path), rate)
+    except InputError as error:
+        if _OTHER_FORMAT not in error.message or not other_formats.is_convertible():
+            raise
+    with TemporaryDirectory() as folder:
+        converted = Path(folder) / "converted.wav"
+        # A little more than is allowed, so that what is too long is not cut in silence.
+        other_formats.convert(path, converted, _MOST_HOURS * 3600 + 1)
+        return _recording(_opened(converted), str(path), rate)
+
+
+def _recording(file: SoundFile, name: str, rate: int) -> Recording:
     if file.frames == 0:
         raise InputError(f"{name}: expected samples, got an empty recording")
     if file.rate < _LEAST_RATE:
@@ -71,10 +99,15 @@ def read_sound(source: str | PathLike[str] | bytes, rate: int) -> Recording:
             f"{name}: expected at most {_MOST_HOURS} hours, got {hours:,.0f}",
             "cut it into parts first",
         )
-    parts = [
-        np.frombuffer(file.mono(start, _BLOCK_FRAMES), np.float32)
-        for start in range(0, file.frames, _BLOCK_FRAMES)
-    ]
+    try:
+        parts = [
+            np.frombuffer(file.mono(start, _BLOCK_FRAMES), np.float32)
+            for start in range(0, file.frames, _BLOCK_FRAMES)
+        ]
+    except InputError as error:
+        if error.message.startswith(name):
+            raise
+        raise InputError(f"{name}: {error.message}", error.hint) from error
     samples = parts[0] if len(parts) == 1 else np.concatenate(parts)
     loudest = max(float(samples.max()), -float(samples.min()))
     if loudest > _GREATEST:
@@ -85,3 +118,29 @@ def read_sound(source: str | PathLike[str] | bytes, rate: int) -> Recording:
     return Recording(
         resample(samples, file.rate, rate), rate, file.rate, file.channels, file.encoding
     )
+
+
+def _opened(source: Path | bytes) -> SoundFile:
+    try:
+        return SoundFile.from_bytes(source) if isinstance(source, bytes) else SoundFile(source)
+    except InputError as error:
+        if _OTHER_FORMAT in error.message:
+            error.hint = "other formats have to be converted: ffmpeg -i RECORDING recording.wav"
+        elif f"{_DATA}: expected" in error.message and "before the end" in error.message:
+            content = source if isinstance(source, bytes) else source.read_bytes()
+            if (stream := _without_length(content)) is not None:
+                return SoundFile.from_bytes(stream)
+            error.hint = "it was cut off; what is there can be kept: ffmpeg -i RECORDING kept.wav"
+        raise
+
+
+def _without_length(content: bytes) -> bytes | None:
+    """A WAV file whose length is a placeholder, as one that lasts until its end; None of any other."""
+    at = 12
+    while at + 8 <= len(content):
+        size = int.from_bytes(content[at + 4 : at + 8], "little")
+        if content[at : at + 4] == b"data":
+            unknown = content[: at + 4] + b"\xff" * 4 + content[at + 8 :]
+            return unknown if size >= _LEAST_PLACEHOLDER else None
+        at += 8 + size + size % 2
+    return None

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import struct
+from os import PathLike
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from assay.errors import InputError
+
+_OTHER_FORMATS: Final = frozenset(
+    (".aac", ".aif", ".aiff", ".flac", ".m4a", ".mp3", ".mp4", ".oga", ".ogg", ".opus", ".webm")
+)
+"""Names that promise another format than what would be written."""
 _HEADER_BYTES: Final = 44
 _UNKNOWN: Final = 0xFFFF_FFFF
 """The size in the header of a stream whose end is not known; readers read until it ends."""
+
+
+def check_wav_path(path: str | PathLike[str]) -> None:
+    """Refuse, before anything is computed, a path where no WAV file can be or be recognized."""
+    folder, suffix = Path(path).parent, Path(path).suffix
+    if not folder.is_dir():
+        raise InputError(f"{path}: expected a folder that exists, got {folder}")
+    if Path(path).is_dir():
+        raise InputError(f"{path}: expected the name of a WAV file, got a folder")
+    if suffix.lower() in _OTHER_FORMATS:
+        raise InputError(
+            f"{path}: expected the name of a WAV file, got {suffix}",
+            f"write speech.wav, then: ffmpeg -i speech.wav speech{suffix}",
+        )
 
 
 def pcm16(waveform: npt.NDArray[np.float32]) -> bytes:

@@ -158,6 +158,8 @@ class Conversation:
             return
         models = self._options.models
         for sentence in self.stages.speaker.stream(piece, models.voice, speed=models.speed):
+            if not len(sentence.waveform):
+                continue
             with self._changed:
                 if turn.is_cancelled:
                     return

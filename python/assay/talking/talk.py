@@ -15,7 +15,7 @@ from assay.speech.kokoro.harmonics import SAMPLE_RATE as SPOKEN_RATE
 from assay.speech.kokoro.speaker import check_request
 from assay.speech.sound_files import read_sound
 from assay.speech.voice_activity import CHUNK, SAMPLE_RATE
-from assay.speech.wav import pcm16, wav_header
+from assay.speech.wav import check_wav_path, pcm16, wav_header
 from assay.talking.conversation import Conversation, Report, TalkOptions
 from assay.talking.players import Loudspeaker, Timeline
 from assay.talking.sources import Microphone, RecordedSource, sounddevice
@@ -50,7 +50,7 @@ class TalkAnswer(Answer):
             "first_audio": self.first_audio,
             "path": self.path,
             "gaps": self.gaps,
-            "turns": [turn.to_json() for turn in self.turns],
+            "turns": [turn.to_json(is_live=self.is_live) for turn in self.turns],
             "listening": {
                 "chunks": len(self.listening_seconds),
                 "p50": quantile(self.listening_seconds, 0.5),
@@ -93,6 +93,8 @@ def talk(
     if device != "cpu":
         raise InputError(f"device: expected cpu for speech, got {device}")
     check_request("Yes.", chosen.models.voice, chosen.models.speed)
+    if output is not None:
+        check_wav_path(output)
     if recording is None:
         return _with_microphone(chosen, device, report)
     samples = read_sound(recording, SAMPLE_RATE).samples

@@ -63,13 +63,15 @@ class Turn:
             lost -= len(pieces.pop().samples)
         return " ".join(piece.text for piece in pieces)
 
-    def to_json(self) -> dict[str, Any]:
-        """The turn as data; times are seconds after the last sample of speech."""
+    def to_json(self, *, is_live: bool) -> dict[str, Any]:
+        """The turn as data; times are seconds after the last sample of speech, where that was spoken at its time."""
         return {
             "heard": self.heard,
             "said": self.said,
             "interrupted": self.is_cancelled,
             "speech_seconds": sum(len(piece.samples) for piece in self.pieces) / SAMPLE_RATE
             - self.lost,
-            "seconds": dict(sorted(self.times.items(), key=lambda item: item[1])),
+            "seconds": dict(sorted(self.times.items(), key=lambda item: item[1]))
+            if is_live
+            else None,
         }

@@ -27,6 +27,9 @@ def test_unknown_voice_has_a_near_one() -> None:
     with pytest.raises(UnknownNameError, match="af_hart") as caught:
         mixture("af_hart")
     assert "af_heart" in str(caught.value) + str(caught.value.hint)
+    with pytest.raises(UnknownNameError, match="nobody") as caught:
+        mixture("nobody")
+    assert caught.value.hint == "assay speak --voices lists them"
 
 
 def test_style_is_that_of_the_length(tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ from assay.speech.phonemes.number_words import cardinal, ordinal, year
         ("10-20", "ten to twenty"),
         ("99.9%", "ninety-nine point nine percent"),
         ("3/4", "three quarters"),
+        ("x² and 10⁶", "x squared and ten to the power six"),
+        ("5 * 3", "five times three"),
+        ("*bold*", "bold"),
+        (".5", "zero point five"),
+        ("99¢ or ₹300", "ninety-nine cents or three hundred rupees"),
+        ("# Heading, #1", "Heading, number one"),
         ("2 1/2 cups", "two and a half cups"),
         ("25 mph", "twenty-five miles per hour"),
         ("1 kg", "one kilogram"),
@@ -73,6 +79,8 @@ def test_numbers_as_words() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["1" * 5000, "$" * 5000, "1." * 2500, "a." * 2500, "1/" * 2500])
+@pytest.mark.parametrize(
+    "text", ["1" * 5000, "$" * 5000, "1." * 2500, "a." * 2500, "1/" * 2500, "x²" + "²" * 5000]
+)
 def test_long_texts_take_no_long_time(text: str) -> None:
     assert normalized(text) is not None

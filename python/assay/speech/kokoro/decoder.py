@@ -128,7 +128,9 @@ def build_generator(builder: Builder, name: str, rates: tuple[int, ...]) -> Gene
             )
         )
     mixing = "m_source.l_linear"
-    source = harmonics.Source(
-        builder.parameters[f"{name}.{mixing}.weight"], builder.parameters[f"{name}.{mixing}.bias"]
+    # A copy is aligned, which tensors of a file need not be.
+    weight, bias = (
+        np.array(builder.parameters[f"{name}.{mixing}.{part}"]) for part in ("weight", "bias")
     )
+    source = harmonics.Source(weight, bias)
     return Generator(source, tuple(stages), builder.convolution(f"{name}.conv_post"))

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from assay.speech.products import linear
+
 Floats = npt.NDArray[np.float32]
 
 SAMPLE_RATE: Final = 24_000
@@ -44,7 +46,7 @@ class Source(NamedTuple):
         if seed is not None:
             noise = np.random.default_rng(seed).standard_normal(sines.shape, np.float32)
             sines += noise * np.where(voiced, _VOICED_NOISE, _AMPLITUDE / 3)
-        mixed: Floats = np.tanh(sines @ self.weight[0] + self.bias)
+        mixed: Floats = np.tanh(linear(sines, self.weight, self.bias)[:, 0])
         return mixed
 
 

@@ -28,7 +28,7 @@ class Styles:
         self._weights: list[npt.NDArray[np.float32]] = []
         self._biases: list[npt.NDArray[np.float32]] = []
         self._starts = [0]
-        self._stacked: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None = None
+        self._layer: LinearLayer | None = None
 
     def add(self, weight: npt.NDArray[np.float32], bias: npt.NDArray[np.float32]) -> int:
         """The number of a norm with these weights."""
@@ -39,12 +39,18 @@ class Styles:
 
     def of(self, style: npt.NDArray[np.float32]) -> Style:
         """Gamma and beta of every norm for a style."""
-        if self._stacked is None:
-            self._stacked = np.concatenate(self._weights), np.concatenate(self._biases)
-        weight, bias = self._stacked
-        return Style(
-            transfer.store("style", self._device, (weight @ style + bias)[None]), self._starts
-        )
+        layer = self.packed()
+        row = transfer.store("style", self._device, np.ascontiguousarray(style)[None])
+        return Style(layer.forward(row, "style"), self._starts)
+
+    def packed(self) -> LinearLayer:
+        """The weights of all norms; to be called before a task speaks, inside of which nothing is packed."""
+        if self._layer is None:
+            weights = np.concatenate(self._weights)
+            packed = ops.pack(weights, "f32", (weights.shape[0], weights.shape[1]), self._device)
+            bias = transfer.store("style.bias", self._device, np.concatenate(self._biases))
+            self._layer = LinearLayer(packed, bias)
+        return self._layer
 
 
 class Style(NamedTuple):

@@ -86,9 +86,11 @@ class Kokoro:
         pitch, loudness = self.predictor.curves(_repeated(encoded, frames), prosody)
         aligned = columns(_repeated(self.text_encoder.forward(tokens), frames))
         sound = self.decoder_styles.of(style[:_STYLE_HALF])
-        features = self.decoder.features(aligned, pitch, loudness, sound)
         generator = self.decoder.generator
-        source = generator.source.waveform(pitch.to_numpy().reshape(-1), seed)
+        # Read before the features are queued, so that the host makes the source meanwhile.
+        heights = pitch.to_numpy().reshape(-1)
+        features = self.decoder.features(aligned, pitch, loudness, sound)
+        source = generator.source.waveform(heights, seed)
         outputs = generator.forward(features, harmonics.spectrum(source), sound)
         return Spoken(harmonics.synthesis(outputs), frames)
 
@@ -108,7 +110,7 @@ def open_kokoro(
     parameters = read_parameters(folder / "model.onnx")
     prosody, sound = Builder(parameters, target), Builder(parameters, target)
     albert = configuration["plbert"]
-    return Kokoro(
+    model = Kokoro(
         target,
         configuration["vocab"],
         Voices(folder / "voices.bin"),
@@ -119,6 +121,9 @@ def open_kokoro(
         prosody.styles,
         sound.styles,
     )
+    for styles in (model.prosody_styles, model.decoder_styles):
+        styles.packed()
+    return model
 
 
 def _check_compute_type(compute_type: str, device: Device) -> None:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Final
+
+import numpy as np
 
 from assay.errors import InputError
 from assay.runtime import Device
@@ -30,7 +33,7 @@ class Sentence:
     text: str
     phonemes: Phonemes
     waveform: Floats
-    """Samples at `SAMPLE_RATE`."""
+    """Samples at `SAMPLE_RATE`; none where all of its words were left out."""
     synthesis_seconds: float
     """How long it took to compute."""
 
@@ -69,11 +72,21 @@ class Speaker:
             for part in self._parts(sentence, None if as_phonemes else self._english[language]):
                 started = time.perf_counter()
                 written, phonemes = part
-                if not phonemes.text:
-                    continue
-                said = self.model.speak(phonemes.text, voice, speed=speed, seed=seed)
-                elapsed = time.perf_counter() - started
-                yield Sentence(written, phonemes, said.waveform, elapsed)
+                if phonemes.left_out and not phonemes.has_words:
+                    yield Sentence(written, phonemes, np.zeros(0, np.float32), 0.0)
+                elif phonemes.text:
+                    said = self.model.speak(phonemes.text, voice, speed=speed, seed=seed)
+                    elapsed = time.perf_counter() - started
+                    yield Sentence(written, phonemes, said.waveform, elapsed)
+
+    def check_words(self, text: str, voice: str, *, name: str = "TEXT") -> None:
+        """Refuse a text of which no word can be said; the name is that of the text in the error."""
+        english = self._english[voice.strip()[0]]
+        if not any(english.phonemes(sentence).has_words for sentence in sentences(text)):
+            raise InputError(
+                f'{name}: expected words of English, got "{shorten(text, 40, placeholder="...")}"',
+                "words of other languages can be said as phonemes, by their voices",
+            )
 
     def _parts(self, sentence: str, english: English | None) -> Iterator[tuple[str, Phonemes]]:
         """A sentence and its phonemes, in parts where they are too many."""

@@ -48,7 +48,7 @@ def mixture(voice: str) -> dict[str, float]:
     for part in voice.split("+"):
         name, colon, weight = part.strip().partition(":")
         if name not in VOICES:
-            raise unknown_name("voice", name, VOICES)
+            raise unknown_name("voice", name, VOICES, "assay speak --voices lists them")
         weights[name] = weights.get(name, 0.0) + (_weight(part, weight) if colon else 1.0)
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()}

@@ -13,7 +13,17 @@ from assay.speech.phonemes.lexicon import Context, Lexicon
 from assay.speech.phonemes.normalizing import normalized
 from assay.speech.phonemes.spelling import Speller
 
-_TOKEN: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*'?(?:-[^\W\d_]+)*|[^\w\s]+|\s+")
+_FIRST_MARK: Final = 0xE000
+_MOST_MARKS: Final = 0x1900
+_MARKS: Final = f"{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST_MARKS - 1)}"
+"""Characters of private use, of which each stands for given phonemes."""
+_PRIVATE: Final = re.compile(f"[{_MARKS}]")
+_GIVEN: Final = re.compile(r"\[[^\]\n]*\]\(/([^/\n]*)/\)")
+"""A word with its phonemes, as Kokoro's own package takes it: [Kokoro](/kˈOkəɹO/)."""
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\([^)\s]*\)")
+_TOKEN: Final = re.compile(
+    rf"[{_MARKS}]|[^\W\d_]+(?:'[^\W\d_]+)*'?(?:-[^\W\d_]+)*|[^\w\s{_MARKS}]+|\s+"
+)
 _CASES: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+")
 """Parts of a word such as vLLM, NVLink or GPUs: capitals, or small letters behind one of them."""
 _KEPT: Final = frozenset(';:,.!?—…"“”()')
@@ -31,6 +41,11 @@ class Phonemes:
     left_out: tuple[str, ...]
     """Words in letters that are not English."""
 
+    @property
+    def has_words(self) -> bool:
+        """Whether there is more to say than pauses."""
+        return any(letter.isalpha() for letter in self.text)
+
 
 class English:
     """Phonemes of English text, American or British."""
@@ -42,7 +57,8 @@ class English:
         self._speller: Speller | None = None
 
     def phonemes(self, text: str) -> Phonemes:
-        """The phonemes of a text."""
+        """The phonemes of a text, in which a word in brackets may have its own behind it, between (/ and /)."""
+        text, given = _without_given(text)
         tokens = _TOKEN.findall(normalized(text, british=self._lexicon.british))
         spelled: list[str] = []
         left_out: list[str] = []
@@ -53,6 +69,9 @@ class English:
             token = tokens[at]
             if token.isspace():
                 phonemes = " "
+            elif token in given:
+                phonemes = given[token]
+                follows = is_vowel_first(phonemes)
             elif token[0].isalpha():
                 context = Context(_word(tokens, at, -1), _word(tokens, at, 1), follows)
                 phonemes = self._word(token, context, spelled, left_out)
@@ -90,6 +109,21 @@ class English:
         spelled.append(word)
         phonemes = self._speller.phonemes(word.lower().replace("'", ""))
         return phonemes.replace("O", "Q") if self._lexicon.british else phonemes
+
+
+def _without_given(text: str) -> tuple[str, dict[str, str]]:
+    """A text with a mark for each word whose phonemes it gives, those phonemes, and links as their words."""
+    given: dict[str, str] = {}
+
+    def marked(match: re.Match[str]) -> str:
+        if len(given) == _MOST_MARKS:
+            return match[0]
+        mark = chr(_FIRST_MARK + len(given))
+        given[mark] = match[1]
+        return mark
+
+    text = _GIVEN.sub(marked, _PRIVATE.sub(" ", text))
+    return _LINK.sub(r"\1", text), given
 
 
 def _word(tokens: list[str], at: int, step: int) -> str:

@@ -118,8 +118,13 @@ class Lexicon:
         """Words whose sound depends on what follows."""
         follows = context.vowel_follows
         match word:
-            case "a" | "A" if follows is not None:
+            case "a" if follows is not None:
                 return "ɐ"
+            case "A" if follows is not None and not context.before and len(context.after) > 1:
+                # Elsewhere it is the letter: "5 A M", "plan A is", "A B C".
+                return "ɐ"
+            case "US":
+                return self.letters(word)
             case "an" | "An":
                 return "ɐn"
             case "the" | "The":

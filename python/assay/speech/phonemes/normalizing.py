@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Final
 
@@ -251,6 +252,11 @@ def _plain_number(match: re.Match[str]) -> str:
     return decimal(text)
 
 
+def _power(match: re.Match[str]) -> str:
+    power = unicodedata.normalize("NFKC", match[1])
+    return {"2": " squared", "3": " cubed"}.get(power, f" to the power {power}")
+
+
 def _initials(match: re.Match[str]) -> str:
     return match[0].replace(".", " ").rstrip()
 
@@ -263,6 +269,10 @@ _SLASHED: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
 _RULES: Final[list[Rule]] = [
     (re.compile(r"\be\.g\.", re.IGNORECASE), lambda match: "for example"),
     (re.compile(r"\bi\.e\.", re.IGNORECASE), lambda match: "that is"),
+    (
+        re.compile(r"\b([A-Z]{1,4})&([A-Z]{1,4})\b"),
+        lambda match: f"{' '.join(match[1])} and {' '.join(match[2])}",
+    ),
     (re.compile(r"https?://(?:www\.)?"), lambda match: ""),
     (re.compile(r"(?<=[A-Za-z])\.(?=(?:com|org|net|io|ai|dev|gov|edu)\b)"), lambda match: " dot "),
     (re.compile(r"\bNo\.\s?(?=\d)"), lambda match: "number "),
@@ -273,6 +283,14 @@ _RULES: Final[list[Rule]] = [
         ),
         _money,
     ),
+    (
+        re.compile(rf"(?<![\d.,])({_NUMBER})\s?(¢|₹)|₹\s?({_NUMBER})"),
+        lambda match: f"{decimal(match[1] or match[3])} {'cents' if match[2] == '¢' else 'rupees'}",
+    ),
+    (re.compile(r"(?<=[\w)])([⁰¹²³⁴-⁹]+)"), _power),
+    (re.compile(r"(?<=\d)\s\*\s(?=\d)"), lambda match: " times "),
+    (re.compile(r"(?<![\w.])\.(?=\d)"), lambda match: "0."),
+    (re.compile(r"(?m)^#+\s+"), lambda match: ""),
     (re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b"), _full_date),
     (
         re.compile(rf"\b({_MONTH_PATTERN})\.?\s(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s(\d{{4}})\b)?"),
@@ -282,7 +300,7 @@ _RULES: Final[list[Rule]] = [
         re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s({_MONTH_PATTERN})\b\.?(?:,?\s(\d{{4}})\b)?"),
         _day_and_month,
     ),
-    (re.compile(r"\b(\d{1,2}):(\d{2})\b(?:\s?([ap]\.?m\b\.?))?", re.IGNORECASE), _time),
+    (re.compile(r"\b(\d{1,2}):(\d{2})(?:\s?([ap]\.?m\b\.?)|\b)", re.IGNORECASE), _time),
     (re.compile(r"\b(\d{1,2})\s?([ap]\.?m\b\.?)", re.IGNORECASE), _hour),
     (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b"), lambda match: ordinal(int(match[1][:15]))),
     (re.compile(r"'?\b(\d{4}|\d0)'?s\b"), _decade),

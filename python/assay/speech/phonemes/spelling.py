@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from assay.errors import InputError
 from assay.speech.phonemes.alphabet import ARPABET, from_arpabet
+from assay.speech.products import linear
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,7 +53,7 @@ class Speller:
         sound = _START_SOUND
         while len(sounds) < _MOST_SOUNDS:
             state = self._step("dec", weights["dec_emb"][sound], state)
-            sound = int(np.argmax(weights["fc_w"] @ state + weights["fc_b"]))
+            sound = int(np.argmax(linear(state, weights["fc_w"], weights["fc_b"])))
             if sound == _END_SOUND:
                 break
             if sound >= _FIRST_SOUND:
@@ -65,8 +66,8 @@ class Speller:
 
     def _step(self, part: str, inputs: Floats, state: Floats) -> Floats:
         weights = self._weights
-        given = weights[f"{part}_w_ih"] @ inputs + weights[f"{part}_b_ih"]
-        kept = weights[f"{part}_w_hh"] @ state + weights[f"{part}_b_hh"]
+        given = linear(inputs, weights[f"{part}_w_ih"], weights[f"{part}_b_ih"])
+        kept = linear(state, weights[f"{part}_w_hh"], weights[f"{part}_b_hh"])
         size = len(state)
         gates = 1 / (1 + np.exp(-(given[: 2 * size] + kept[: 2 * size])))
         reset, update = gates[:size], gates[size:]

@@ -39,4 +39,9 @@ def language_code(given: str) -> str:
     for code, name in LANGUAGES.items():
         if text == name:
             return code
-    raise unknown_name("language", given, [*LANGUAGES, *LANGUAGES.values()])
+    raise unknown_name(
+        "language",
+        given,
+        [*LANGUAGES, *LANGUAGES.values()],
+        "a code such as de, or a name such as german",
+    )

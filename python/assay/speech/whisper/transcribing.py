@@ -74,10 +74,13 @@ class Transcriber:
         vocabulary = model.vocabulary
         is_english = options.task == "transcribe" and options.language in (None, "en")
         if not vocabulary.is_multilingual and not is_english:
+            what = f"language {options.language}"
+            if options.task != "transcribe":
+                what = f"task {options.task}"
             raise InputError(
-                f"{model.files.path.name}: expected a model of several languages for "
-                f"{options.language or 'any language'}, {options.task}; got an English one",
-                "pull whisper-tiny",
+                f"{what}: expected a model of several languages, got {model.files.path.name}, "
+                "an English one",
+                "whisper-tiny has several: assay pull whisper-tiny",
             )
         if options.language is not None and vocabulary.is_multilingual:
             vocabulary.language(options.language)

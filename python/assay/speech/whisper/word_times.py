@@ -11,6 +11,7 @@ from assay.errors import InputError
 from assay.lazy_import import np
 from assay.runtime import Array, transfer
 from assay.speech.log_mel import FRAMES_PER_SECOND
+from assay.speech.products import linear
 from assay.speech.transcript import Word
 from assay.speech.whisper.decoder import Encoded
 from assay.speech.whisper.loading import WhisperModel
@@ -132,9 +133,9 @@ def _attention(
     scale = decoder.head_dim**-0.5
     chosen = []
     for layer, head in heads:
-        query = cross[layer].to_numpy()[:, head]
-        key = transfer.values(encoded.keys[layer])[:states, head]
-        scores = (query @ key.T) * scale
+        query = np.asarray(cross[layer].to_numpy()[:, head], np.float32)
+        key = np.ascontiguousarray(transfer.values(encoded.keys[layer])[:states, head], np.float32)
+        scores = linear(query, key) * scale
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         chosen.append(scores / scores.sum(axis=1, keepdims=True))
     weights = np.stack(chosen).astype(np.float32)
