@@ -205,7 +205,7 @@ def test_names_of_hardware_and_models() -> None:
         hardware_spec("h200_sx")
     assert "h200_sxm" in str(caught.value.hint)
     with pytest.raises(InputError, match="systolic"):
-        hardware_spec("tpu_v5e")
+        hardware_spec("trainium2")
     assert model_spec("llama-3-8b-shape").architecture["hidden"] == 4096
     own = model_spec("synthetic")
     assert (own.weight_dtype, own.head_dtype) == ("f32", "f32")

@@ -71,3 +71,9 @@ def test_a_few_tokens_beyond_a_chunk_are_no_whole_chunk(prompt: int) -> None:
         for tokens in (prompt, prompt + 8)
     )
     assert 1 < more.first_token.mean / whole.first_token.mean < 1.06
+
+
+def test_what_the_queues_leave_out_of_the_clock_is_said() -> None:
+    notes = " ".join(predict_load("llama-3.1-8b", "h200_sxm", [1.0], finds_most=False).notes)
+    assert "the clock of short runs" in notes
+    assert "assay plan" in notes

@@ -91,8 +91,9 @@ def test_key_is_that_of_the_contents(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_failing_command_is_an_error_with_its_last_words() -> None:
-    with pytest.raises(children.ChildError, match=r"got exit code 2: .*nonsense"):
+    with pytest.raises(children.ChildError, match=r"got exit code 2: .*nonsense") as caught:
         children.run_command(["validate", "--suite", "nonsense", "--json"])
+    assert "--summary" in str(caught.value.hint)
 
 
 def test_children_end_with_the_server(closing: threading.Event) -> None:

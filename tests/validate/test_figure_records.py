@@ -11,6 +11,7 @@ import pytest
 from assay.errors import InputError
 from assay.validate.cases import read_cases
 from assay.validate.run import rows_of, validate
+from assay.validate.serving.deployments import deployment_of
 
 RECORD: dict[str, Any] = {
     "source_family": "Some leaderboard",
@@ -82,3 +83,32 @@ def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sai
     with pytest.raises(InputError, match=said) as caught:
         read_cases(_file(tmp_path, POWER | change))
     assert "x-2" in caught.value.message
+
+
+OPEN_LOOP = {
+    "kind": "open_loop", "gpu": "MI300X", "count": 8, "model": "Llama-3.1-405B FP8", "precision": "fp8",
+    "batch/concurrency": "open loop 16 requests/s, 1,000 requests", "isl": 215, "osl": 180.3,
+    "engine+version": "vLLM (Nov 2024; version in the README)", "notes": "1,000 requests; no more.",
+    "system": "8xMi300x  2FP8-amd", "config": {"request_rate": 16.0}, "metric": "tpot_p50",
+    "value": 183.9, "unit": "ms", "id": "x-5", "config_id": "two-servers",
+}  # fmt: skip
+STATIC = {
+    "kind": "serving", "gpu": "Trainium1", "count": 16, "model": "Llama-3-8B",
+    "precision": "weights int8, compute Matmult-BF16", "batch/concurrency": 8,
+    "engine+version": "Transformers NeuronX", "notes": "Static batch.", "config": {},
+    "metric": "tpot_p50", "value": 9.95, "unit": "ms", "id": "x-6", "config_id": "static",
+}  # fmt: skip
+
+
+def test_open_loops_and_static_batches_are_read(tmp_path: Path) -> None:
+    """Two servers of four GPUs share the arrivals; weights of 8 bits are multiplied in 16."""
+    open_loop, static = read_cases(_file(tmp_path, OPEN_LOOP, STATIC))
+    assert open_loop.inputs["tp"] == 4
+    served = deployment_of(open_loop)
+    assert (served.arrival_rate, served.client, served.release) == (8.0, "open_loop", (0, 6, 4))
+    assert served.values["serving.run_requests"] == 500
+    assert {figure.group for figure in served.figures} == {"TPOT, loaded"}
+    batch = deployment_of(static)
+    assert (batch.client, batch.values["serving.static"]) == ("offline", 1)
+    assert batch.values["serving.weight_bytes"] == 1
+    assert batch.values["serving.compute_bits"] == 16

@@ -9,6 +9,7 @@ import pytest
 from assay.validate.fitting.load_error import Residual, spread_of
 from assay.validate.leaderboard import leaderboard
 from assay.validate.score import Row
+from generate_score_table import board_table
 
 
 def _row(case: str, predicted: float | None, **others: float) -> Row:
@@ -54,3 +55,8 @@ def test_a_further_spread_adds_to_what_intervals_have() -> None:
     sizes = [1.645 * 0.5 * share / 18 for share in range(1, 21)]
     residuals = [Residual("e", "m", size, 0.3) for size in sizes]
     assert spread_of(residuals) == pytest.approx(0.4, rel=1e-6)
+
+
+def test_a_group_without_answers_says_of_how_many_figures() -> None:
+    (board,) = leaderboard([_row("a", None), _row("b", None)])
+    assert board_table([board]).splitlines()[-1] == "| ITL | 0/2 | - | - | - | - |"

@@ -17,13 +17,17 @@ from assay.validate.sources import source_of
 
 GROUPS = ("training dense", "training MoE", "training FSDP, long", "throughput", "TPOT", "TTFT")
 """Groups of several sources."""
-LOADED = ("throughput, loaded", "ITL", "ITL p99", "energy per token", "GPU power", "memory")
-"""Groups of one source each, which no fit has seen."""
+LOADED = (
+    "throughput, loaded", "TPOT, loaded", "TTFT, loaded", "ITL", "ITL p99", "energy per token",
+    "GPU power", "memory",
+)  # fmt: skip
+"""Groups of loaded servers, of few sources each, which no fit has seen."""
 MISSES = {
-    "throughput, loaded": 0.145, "ITL": 0.133, "GPU power": 0.115,
+    "throughput, loaded": 0.185, "TPOT, loaded": 0.29, "TTFT, loaded": 0.58, "GPU power": 0.095,
 }  # fmt: skip
 """Groups whose median misses its bar with the source left out, and the most that it may miss by.
 
+Of loaded servers, a third of the rates and most latencies are of other makers, by borrowed constants.
 Intervals have no exception. A group that meets its bar leaves this list.
 """
 
@@ -57,6 +61,14 @@ def test_group_keeps_its_bar_and_its_band(name: str, groups: list[GroupScore]) -
     assert group.held_out.median <= MISSES.get(name, group.bar)
 
 
+def test_rates_of_loaded_servers_by_their_own_constants_keep_the_bar(
+    groups: list[GroupScore],
+) -> None:
+    """What misses it are the rates of other makers' accelerators, by borrowed constants."""
+    (loaded,) = [group for group in groups if group.name == "throughput, loaded"]
+    assert loaded.by_source["github.com/ml-energy/leaderboard"] <= loaded.bar
+
+
 def test_readme_has_the_tables_of_today(rows: list[Row], groups: list[GroupScore]) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.with_tables(text, groups, leaderboard(rows)) == text, f"run {page.COMMAND}"
@@ -79,6 +91,11 @@ def test_no_rank_and_no_share_of_answers_falls_below_the_recorded_one(rows: list
 def test_design_page_has_the_spreads_of_today() -> None:
     text = page.SPREADS_PAGE.read_text(encoding="utf-8")
     assert page.filled(text, page.spreads(), page.START) == text, f"run {page.COMMAND}"
+
+
+def test_design_pages_have_the_misses_of_today(rows: list[Row], cases: dict[str, Case]) -> None:
+    for path, text in page.with_misses(rows, cases).items():
+        assert path.read_text(encoding="utf-8") == text, f"run {page.COMMAND}"
 
 
 def test_every_timed_figure_is_scored_without_its_source(

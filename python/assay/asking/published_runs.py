@@ -31,6 +31,8 @@ class PublishedRun(NamedTuple):
     mfu: float
     """In percent."""
     source: str
+    suite: str
+    """Cases that were published with it, by the name that `assay validate` has for them."""
 
 
 def near(
@@ -38,7 +40,8 @@ def near(
 ) -> tuple[str, ...]:
     """What published runs in 16 bits reached on about as many GPUs, in words; the nearest first.
 
-    Where none had about as many: the nearest. `sequence` is the model's context, at most 8,192 tokens.
+    Where none had about as many: the nearest. `sequence` is the model's context, at most 8,192 tokens. The last says
+    where such runs are predicted with the layout and the software that they had.
 
     >>> near("llama-3.1-405b", "h100_sxm", 16384)[0]
     'published: MFU of 41 % on 16,384 GPUs (The Llama 3 Herd of Models, Table 4)'
@@ -48,10 +51,18 @@ def near(
         _runs(model, accelerator, length), key=lambda run: abs(math.log(run.gpus / gpus))
     )
     chosen = [run for run in ordered if max(run.gpus / gpus, gpus / run.gpus) <= _NEAR]
-    return tuple(
-        f"published: MFU of {run.mfu:.3g} % on {run.gpus:,} GPUs ({run.source})"
-        for run in chosen or ordered[:1]
-    )
+    runs = chosen or ordered[:1]
+    notes = [
+        f"published: MFU of {run.mfu:.3g} % on {run.gpus:,} GPUs ({run.source})" for run in runs
+    ]
+    if runs:
+        suites = " and ".join(
+            f"assay validate --suite {suite}" for suite in dict.fromkeys(run.suite for run in runs)
+        )
+        notes.append(
+            f"published runs had the layout and the software of their time, with which {suites} predicts them"
+        )
+    return tuple(notes)
 
 
 @cache
@@ -62,8 +73,9 @@ def _runs(model: str, accelerator: str, sequence: float) -> tuple[PublishedRun, 
             int(inputs["n_gpus"]),
             float(observed["mfu_pct"]),
             f"{source['title']}, {source['where']}",
+            suite,
         )
-        for inputs, observed, source in _cases()
+        for inputs, observed, source, suite in _cases()
         if inputs["seq_len"] == sequence
         and _is_of(inputs, shapes)
         and _is(str(inputs["gpu"]), accelerator)
@@ -85,11 +97,11 @@ def _is(name: str, accelerator: str) -> bool:
         return False
 
 
-def _cases() -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Inputs, figures and sources of runs in 16 bits that say their GPUs and their utilization."""
+def _cases() -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]]:
+    """Inputs, figures, sources and suites of runs in 16 bits that say their GPUs and their utilization."""
     for case in read_json("cases file", _FILE):
         inputs, observed = case["inputs"], case["observed"]
         if case["kind"] != "training" or "mfu_pct" not in observed:
             continue
         if inputs.get("precision") in _FORMATS and {"n_gpus", "seq_len", "gpu"} <= set(inputs):
-            yield inputs, observed, case["source"]
+            yield inputs, observed, case["source"], str(case["id"]).partition("-")[0]

@@ -40,6 +40,16 @@ does. An accelerator that matches none uses the H100's.
 """
 _DEFAULT_FALLBACK = "h100_sxm"
 
+KINDS_OF_SYSTEMS = (
+    (("mi", "gaudi", "tpu", "trainium"), "other_makers"),
+    (("tpu", "trainium"), "torus"),
+)
+"""What holds for all systems whose names start so, before what is a system's own.
+
+Accelerators of other makers than NVIDIA run other software: their error of transfer is what the
+published figures of each other are missed by. In a torus no rank reaches all others in one hop.
+"""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -100,9 +110,22 @@ def _fallback(system: str) -> str:
     return _DEFAULT_FALLBACK
 
 
+def _kinds(system: str) -> tuple[str, ...]:
+    return tuple(name for starts, name in KINDS_OF_SYSTEMS if system.startswith(starts))
+
+
+def is_other_maker(system: str) -> bool:
+    """Whether an accelerator runs other software than that which constants were fitted on.
+
+    >>> is_other_maker("mi300x"), is_other_maker("l40s")
+    (True, False)
+    """
+    return "other_makers" in _kinds(system)
+
+
 def _chain(system: str) -> list[dict[str, Any]]:
     """Calibration files for an accelerator, general ones first; later ones override earlier ones."""
-    sources = dict.fromkeys((COMMON, _fallback(system), system))
+    sources = dict.fromkeys((COMMON, _fallback(system), *_kinds(system), system))
     return [data for source in sources for data in _files() if data["system"] == source]
 
 
@@ -125,7 +148,7 @@ def _find(system: str, engine: str | None, accelerator: str) -> Calibration:
     for data in _chain(system):
         own = data.get("engines", {}).get(engine, {}) if engine is not None else {}
         applied = {**data["constants"], **own}
-        if data["system"] not in (COMMON, system):
+        if data["system"] not in (COMMON, *_kinds(system), system):
             # What holds for one accelerator only, such as that a fit has seen it.
             applied = {name: entry for name, entry in applied.items() if not entry.get("own_only")}
         replaced = entries.keys() & applied.keys()
@@ -133,7 +156,8 @@ def _find(system: str, engine: str | None, accelerator: str) -> Calibration:
         sources.update(dict.fromkeys(applied, str(data["system"])))
         correlations = {p: v for p, v in correlations.items() if replaced.isdisjoint(p)}
         correlations |= read_correlations(data.get("correlations", ()))
-    others = {name for name, source in sources.items() if source not in (COMMON, system)}
+    own_sources = {COMMON, *_kinds(system), system}
+    others = {name for name, source in sources.items() if source not in own_sources}
     return Calibration(
         system,
         source_system(system),

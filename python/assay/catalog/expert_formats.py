@@ -46,6 +46,9 @@ WIDTHS: Mapping[str, Width] = {
     "int4_wo": Width(0.53125, 2.0, 16, 1.0),
 }
 """Formats by their names in the tables."""
+_16_BITS = "bfloat16"
+_FIRST = "vllm"
+"""The engine whose kernels are the default of an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,17 @@ class PaddedExperts:
     """The first release without them, as far as is known."""
     rows: float
     source: str
+    measured: Mapping[str, str]
+    """Engines whose tables have the same kernels, by accelerator; elsewhere the engine's own are taken."""
 
 
 PADDED: Mapping[tuple[str, str], PaddedExperts] = {
     ("vllm", "fp8_block"): PaddedExperts(
         (0, 13), 128.0,
-        "aiconfigurator-core 0.12.0, vLLM 0.12 on H200: Qwen3-235B takes as long with 4 requests as with 20",
+        "aiconfigurator-core 0.12.0, vLLM 0.12 on H200: Qwen3-235B takes as long with 4 requests as with 20; "
+        "vLLM 0.11.1, fused_moe/deep_gemm_utils.py: a row for every choice of a token and 127 more for every expert",
+        # DeepGEMM, by the column kernel_source.
+        {"b200_sxm": "trtllm"},
     ),
 }  # fmt: skip
 """By engine and format."""
@@ -91,17 +99,23 @@ def find(
     accelerator over that of 16-bit ones, which the graph multiplies the share of the peak with.
     Without a release, the kernels are those of the newest that was measured.
     """
-    entries, notes = _measured(system, fallback, engine, name)
+    rule = PADDED.get((engine, name))
+    if rule is not None and not (release and tuple(release) < rule.before):
+        rule = None
+    entries, notes = _measured(
+        system, fallback, rule.measured.get(system, engine) if rule else engine, name
+    )
     if not entries:
         return None
-    earlier = [e for e in entries if not release or _numbers(e["release"]) <= tuple(release)]
-    entry = earlier[-1] if earlier else entries[0]
+    entry = _of_release(entries, release)
     share = float(entry["tile_rate"]) / multiple
     scope = "kernels.experts"
-    padded: dict[str, float] = {}
-    rule = PADDED.get((engine, name))
-    if rule is not None and release and tuple(release) < rule.before:
-        padded = {f"{scope}.untouched_share": 1.0, f"{scope}.tile_rows": rule.rows}
+    further = _passed(entry)
+    if rule is not None:
+        further = {
+            f"{scope}.untouched_share": 1.0, f"{scope}.tile_rows": rule.rows,
+            f"{scope}.passed_share": 1.0,
+        }  # fmt: skip
         notes = (*notes, f"experts in {name}: each padded to {rule.rows:g} rows, {rule.source}")
     return FoundFormat(
         {
@@ -113,10 +127,44 @@ def find(
             # The rate and the time without work are those of the format already.
             f"{scope}.eight_bit_share": 1.0,
             f"{scope}.eight_bit_time": 0.0,
-            **padded,
+            **further,
         },
         notes,
     )  # fmt: skip
+
+
+def in_16_bits(
+    system: str, fallback: str, engine: str, release: Sequence[int] = ()
+) -> FoundFormat | None:
+    """What the constants of an accelerator leave out of an engine's 16-bit experts.
+
+    Those are of the newest release of the first engine, and of rows without expert ranks.
+    """
+    entries, notes = _measured(system, fallback, engine, _16_BITS)
+    if not entries:
+        return None
+    entry = _of_release(entries, release)
+    if entry["engine"] != engine:
+        return None
+    if engine == _FIRST and entry is not entries[-1]:
+        own = find(system, fallback, engine, _16_BITS, 1.0, release)
+        assert own is not None
+        return FoundFormat(
+            own.values, (*notes, f"experts in 16 bits: kernels of {engine} {entry['release']}")
+        )
+    return FoundFormat(_passed(entry), notes)
+
+
+def _of_release(entries: Sequence[dict[str, Any]], release: Sequence[int]) -> dict[str, Any]:
+    """The newest entry that is not after a release, else the oldest."""
+    earlier = [e for e in entries if not release or _numbers(e["release"]) <= tuple(release)]
+    return earlier[-1] if earlier else entries[0]
+
+
+def _passed(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The cost of other ranks' rows, where a table has expert ranks."""
+    share = entry.get("passed_share")
+    return {} if share is None else {"kernels.experts.passed_share": float(share)}
 
 
 def _measured(

@@ -16,7 +16,7 @@ from assay.model.language.distributions import Z90
 from assay.planner import formats
 from assay.planner.own_kernels import own_constants
 from assay.planner.plan import Plan
-from assay.planner.sources import engine_collectives
+from assay.planner.sources import engine_collectives, engine_experts
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def inputs(
         notes += more
     else:
         own = _collectives(batch, hardware)
+        if hardware.accelerator:
+            own = own | engine_experts(hardware.accelerator, batch.engine)
         notes += engine_notes(batch, hardware)
     prompt = batch.prompt or batch.prefill_tokens
     values = {

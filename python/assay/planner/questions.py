@@ -16,7 +16,7 @@ from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
 from assay.planner.prices import offer_of
 from assay.planner.sources import hardware_spec, model_spec
-from assay.planner.specs import BatchConfig, ModelSpec
+from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.summary import OperationSummary, by_operation
 
 if TYPE_CHECKING:
@@ -232,9 +232,19 @@ def predict_load(
         spec.name, hardware.name, prompt, output, rows, refused, completes,
         notes=(
             *_format_notes(spec, dtype), *limits, *engine_notes(shared, hardware), *spec.notes,
-            *hardware.notes,
+            *hardware.notes, *_clock_notes(hardware),
         ),
     )  # fmt: skip
+
+
+def _clock_notes(hardware: HardwareSpec) -> list[str]:
+    """That queues have the clock of short runs, where a board may have to lower it under a lasting load."""
+    if not hardware.is_gpu or "gpu.power.limit" not in hardware.given:
+        return []
+    return [
+        "prompts take what they take at the clock of short runs: where the power limit lowers it for "
+        "long, a server completes less (assay plan counts that)"
+    ]
 
 
 def _batch(model: ModelSpec, dtype: str | None, settings: Mapping[str, Any]) -> BatchConfig:

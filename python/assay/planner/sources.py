@@ -92,12 +92,25 @@ def engine_collectives(accelerator: str, engine: str) -> dict[str, float]:
     return {name: own[name] for name in OWN_KERNELS if name in own}
 
 
+@cache
+def engine_experts(accelerator: str, engine: str) -> dict[str, float]:
+    """What rows of other ranks' experts cost an engine on an accelerator, where it was measured."""
+    from assay.catalog import accelerators, expert_formats
+
+    entry = accelerators.find(accelerator)
+    system = str(entry.facts.get("calibration") or entry.name)
+    known = expert_formats.in_16_bits(entry.name, system, engine)
+    return {} if known is None else known.values
+
+
 def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
     """An accelerator of the catalog, with the fitted constants of its kernels."""
-    from assay.catalog import accelerators, constants
+    from assay.catalog import accelerators, constants, stand_ins
     from assay.model.language.distributions import Z90
     from assay.stack import registry
 
+    stands_in = stand_ins.notes(entry)
+    entry = stand_ins.modeled(entry)
     if not entry.facts.get("calibration"):
         raise InputError(
             f"{entry.name}: expected an accelerator with fitted kernel constants, got "
@@ -123,7 +136,7 @@ def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
         entry.name,
         {name: value for name, value in values.items() if name in known},
         "catalog",
-        notes=fitted.notes,
+        notes=(*stands_in, *fitted.notes),
         accelerator=entry.name,
         log_spreads={name: spread for name, spread in spreads.items() if name in known},
         correlations=fitted.correlations,

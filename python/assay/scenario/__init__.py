@@ -1,4 +1,12 @@
-"""Scenarios: named sets of sourced values over the model's variables, and reports on them."""
+"""Scenarios: named sets of sourced values over the model's variables, and reports on them.
+
+- Files, includes and presets (built-in ones in `presets/`, read by `built_in.py`); what follows an
+  accelerator (`companions.py`); which variable a question is about (`variable_search.py`).
+- Reports, audits and estimates (`estimate.py`; `layout_search.py` finds GPUs and layout,
+  `stored_formats.py` the format of a model's files).
+- `question.py` reads what a question gives; `questions/` has one function for each question about the
+  model.
+"""
 
 from typing import TYPE_CHECKING, Any
 

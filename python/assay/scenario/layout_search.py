@@ -18,7 +18,7 @@ from assay.errors import InfeasibleError, MissingInputsError
 from assay.lazy_import import np
 from assay.model.resolving.resolve import make_resolver
 from assay.model.resolving.resolver import Resolver
-from assay.plurals import count
+from assay.plurals import amount, count
 from assay.scenario.named_scenario import Preset
 
 if TYPE_CHECKING:
@@ -106,9 +106,11 @@ class LayoutSearch:
             if chosen.duration <= seconds:
                 return chosen
             reason = f"{gpus:,} GPUs: {chosen.duration / 86400:.0f} days with interruptions"
+        found = (
+            f"the largest: {reason}" if reason else f"at least {math.ceil(least):,} would be needed"
+        )
         raise InfeasibleError(
-            f"no cluster of up to {MOST_GPUS:,} GPUs does it in {seconds / 86400:g} days; the largest: "
-            f"{reason}",
+            f"no cluster of up to {MOST_GPUS:,} GPUs does it in {amount(seconds / 86400, 'day')}; {found}",
             "raise --days",
         )
 

@@ -108,6 +108,23 @@ class Preset:
         self.refuse_impossible()
         return resolve(self.registry, target, self.inputs, self.variants)
 
+    def _repr_html_(self) -> str:
+        from assay.notebook import card
+
+        own = [name for name in self.assignments if self.states(name)]
+        others = [name for name in self.assignments if name not in own]
+        data = {
+            "targets": dict(self.targets),
+            "variants": self.variants,
+            "stated here": [self._row(name) for name in own],
+            "included": [self._row(name) for name in others],
+        }
+        return card(f"scenario {self.name}", self.description, data, self.notes)
+
+    def _row(self, name: str) -> dict[str, str]:
+        value = self.assignments[name]
+        return {"variable": name, "value": value.text, "kind": value.kind, "source": value.source}
+
     def with_includes(self, includes: Sequence[Include]) -> Preset:
         """The scenario with further includes; each replaces the present ones of its group.
 

@@ -17,11 +17,13 @@ from assay.errors import InputError
 FIELDS: Final = ("id", "source_family", "kind", "metric", "value", "unit")
 """What every record states."""
 
-_SERVED: Final = ("energy", "power", "latency_percentile", "throughput", "serving", "memory")
+_SERVED: Final = (
+    "energy", "power", "latency_percentile", "throughput", "serving", "memory", "open_loop",
+)  # fmt: skip
 """Kinds of records about a server, where they name a model and an accelerator."""
 
 GAPS: Final = {
-    "open_loop": "figures by arrival rate are asked with predict-load, which is not scored on files",
+    "open_loop": "the model, the accelerator or the engine is not in the record",
     "disaggregation": "the split of nodes between prefill and decode is not in the record",
     "training": "layout and batch of the run are in the recipe, not in the record",
     "training_scaling": "layout and batch of the run are in the recipe, not in the record",
@@ -39,6 +41,15 @@ GAPS: Final = {
 _BATCH: Final = re.compile(r"max_num_seqs (\d{1,9}), mean batch (\d{1,9}(?:\.\d{1,9})?)")
 _UTILIZATION: Final = re.compile(r"gpu-memory-utilization (\d\.\d{1,4})")
 _CHECKPOINT: Final = re.compile(r" (?:FP8|INT4)$")
+_MOST_TOKENS: Final = re.compile(r"max-num-batched-tokens (\d{1,9})")
+_MOST_REQUESTS: Final = re.compile(r"max-num-seqs (\d{1,9})")
+_REQUESTS: Final = re.compile(r"(\d[\d,]{0,12}) (?:random prompts|requests)\b")
+_INSTANCES: Final = re.compile(r"^\d{1,4}x\S{1,20} {1,4}([2-9])(?:FP8|BF16)")
+"""Servers beside each other, each of its share of the GPUs, as dstack names its systems."""
+_MONTH: Final = re.compile(r"vLLM \((\w{3} \d{4})")
+
+_RELEASES: Final = {"Nov 2024": ("0.6.4", 256)}
+"""vLLM by month: the release (0.6.4 is of 15 November 2024), and its default of max_num_seqs (vllm/config.py)."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +163,7 @@ def _inputs(record: Mapping[str, Any]) -> dict[str, Any]:
         "osl": record.get("osl"),
         "client": "closed loop",
     }
+    inputs |= _settings(record)
     if record["kind"] == "memory":
         # What an engine reserves at its start does not follow from requests.
         inputs |= {"concurrency": 1, "isl": 1, "osl": 1}
@@ -177,9 +189,37 @@ def _inputs(record: Mapping[str, Any]) -> dict[str, Any]:
     return inputs
 
 
+def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of its server and its client in words."""
+    engine, notes = str(record["engine+version"]), str(record.get("notes") or "")
+    settings: dict[str, Any] = {}
+    if match := _MONTH.search(engine):
+        release, limit = _RELEASES.get(match.group(1), ("", 0))
+        settings |= {"backend_version": release, "batch_limit": limit}
+    if match := _MOST_TOKENS.search(engine):
+        settings["prompt_budget"] = int(match.group(1))
+    if match := _MOST_REQUESTS.search(engine):
+        settings["batch_limit"] = int(match.group(1))
+    if match := _REQUESTS.search(notes):
+        settings["num_prompts"] = int(match.group(1).replace(",", ""))
+    if "static batch" in notes.lower():
+        # Of a library without a server: whole batches, one after the other.
+        settings |= {"mode": "static", "client": ""}
+    if record["kind"] == "open_loop":
+        rate = (record.get("config") or {}).get("request_rate")
+        settings |= {"client": "open loop", "arrival_rate": rate}
+    if match := _INSTANCES.match(str(record.get("system") or "")):
+        instances = int(match.group(1))
+        settings |= {"instances": instances, "tp": (record.get("count") or 1) // instances}
+    return settings
+
+
 def _precision(record: Mapping[str, Any]) -> str:
     """The number format; where it is only "as published", the one that the model's name says."""
     stated = str(record.get("precision") or "")
+    if "int8" in stated and "bf16" in stated.lower():
+        # Weights are stored in 8 bits and multiplied in 16.
+        return "w8a16"
     if stated == "mxfp4" and record["gpu"] in _MXFP8 and _is_ml_energy(record):
         return "w4a8_mxfp4_mxfp8"
     if stated == "as published":

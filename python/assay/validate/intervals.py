@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.array_types import Floats
-from assay.catalog import accelerators
+from assay.catalog import accelerators, stand_ins
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.tapes.compile import Compiled
 from assay.model.uncertainty.sampling import Sampler
@@ -37,7 +37,7 @@ def accelerator_inputs(system: str) -> Inputs:
 
     Published runs on accelerators whose constants scenarios may not borrow are predicted too.
     """
-    entry = accelerators.find(system)
+    entry = stand_ins.modeled(accelerators.find(system))
     return inputs_of(include_calibrated(entry, entry.path, registry()))
 
 

@@ -63,7 +63,8 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
         return [case for case in cases if case.kind == KINDS[suite]]
     known = {case.suite for case in cases}
     if suite not in known:
-        raise unknown_name("suite", suite, [*KINDS, ALL, *sorted(known)])
+        listing = "assay validate --suite all --summary lists every suite and group"
+        raise unknown_name("suite", suite, [*KINDS, ALL, *sorted(known)], listing)
     return [case for case in cases if case.suite == suite]
 
 

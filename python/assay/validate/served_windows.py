@@ -1,18 +1,20 @@
 """Measured windows of servers beside what a plan says of them, from a file of `assay bench serving`.
 
-Windows at a rate are compared with the closed form of `assay plan`, with its intervals; saturated ones with a
-replay of as many requests. Lengths are the means of the window. Nothing of the file is fitted here.
+Windows at a rate are compared with the closed form of `assay plan`, with its intervals, and with replays of as many
+requests; saturated ones, and those at a rate that the server cannot keep up with, with replays. Lengths are the means
+of the window. Nothing of the file is fitted here; figures of windows that gave a constant say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, EvaluationError, InputError
 from assay.files import read_json
 from assay.lazy_import import np
 from assay.model.language.distributions import Z90
@@ -33,9 +35,19 @@ _MODELS: Final = {"llama-3-8b-shape": "llama-3.1-8b", "qwen3-30b-a3b-shape": "qw
 _BOARDS: Final = {"NVIDIA H200": "h200_sxm", "NVIDIA H100 80GB HBM3": "h100_sxm"}
 """Accelerators by the name that their driver gives them."""
 _LATENCIES: Final = {"ttft": "first_token", "tpot": "output_token"}
+_LEVELS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _READ_SHARE: Final = 0.957
 """Of the data sheet's bandwidth, the most that a read reaches: 4,596 GB/s of 4 GiB on an H200
 (bench/results/ceilings-h200.json)."""
+_DRAWS: Final = 15
+"""Replays of a window, each with other arrivals; their median counts."""
+_FITTED: Final = {
+    ("vllm", "1024/128", None): ("rate",), ("vllm", "4900/128", None): ("rate",),
+    ("vllm", "200/500", None): ("rate",), ("vllm", "batch", None): ("rate",),
+    ("assay", "1024/128", 12.0): ("ttft",), ("assay", "1024/128", 21.0): ("ttft",),
+}  # fmt: skip
+"""Figures of the dense model's windows that gave a constant: two of vLLM's API process, and the time that a request
+takes in the own server (catalog/calibration/engines.json)."""
 _FEWEST: Final = 500
 """Requests of a window whose 99th percentile is judged."""
 
@@ -56,6 +68,10 @@ class Compared:
     lo: float | None
     hi: float | None
     bar: float
+    replayed: float | None = None
+    """What replays of as many requests give, beside a closed form."""
+    is_fitted: bool = False
+    """Whether a constant was fitted on this figure."""
 
     @property
     def error(self) -> float:
@@ -151,11 +167,17 @@ def _window(point: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Compa
     server, figures = _server(point, data)
     sample, count = server.sample, int(figures["completed"])
 
-    def compared(name: str, unit: str, measured: float, value: Any, kind: str) -> Compared:
+    fitted = _FITTED.get((point["server"], point["scenario"], point["rate"]), ())
+    if str(point.get("model") or data["model"]) != "llama-3-8b-shape":
+        fitted = ()
+
+    def compared(
+        name: str, unit: str, measured: float, value: Any, kind: str, replayed: float | None = None
+    ) -> Compared:
         predicted, lo, hi = value
         return Compared(
             point["server"], point["scenario"], point["rate"], count, name, unit, measured,
-            predicted, lo, hi, BARS[kind],
+            predicted, lo, hi, BARS[kind], replayed, name.split()[-1] in fitted,
         )  # fmt: skip
 
     if point["rate"] is None:
@@ -168,22 +190,54 @@ def _window(point: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Compa
         ]
         yield compared("rate", "requests/s", figures["request_throughput"], rates, "rate")
         return
-    levels = percentiles(server.candidate, sample, float(point["rate"]))
+    rate = float(point["rate"])
+    likely = _replays(server, rate, count, 0.0)
+    try:
+        levels = percentiles(server.candidate, sample, rate)
+    except EvaluationError:
+        # More than the server completes: what waits depends on for how long it was sent.
+        ends = [likely, *(_replays(server, rate, count, end) for end in (Z90, -Z90))]
+        completed = [own["rate"] for own in ends]
+        yield compared("rate", "requests/s", figures["request_throughput"], completed, "rate")
+        for (name, figure), level in product(_LATENCIES.items(), _LEVELS):
+            values = [1e3 * own[f"{level} {figure}"] for own in (likely, ends[2], ends[1])]
+            yield compared(f"{level} {name}", "ms", figures[f"{level}_{name}_ms"], values, level)
+        return
     for name, figure in _LATENCIES.items():
         for level, interval in levels[figure].items():
             measured = figures.get(f"{level}_{name}_ms")
             if measured:
-                ends = [1e3 * end for end in (interval.value, interval.lo, interval.hi)]
-                yield compared(f"{level} {name}", "ms", measured, ends, level)
+                values = [1e3 * end for end in (interval.value, interval.lo, interval.hi)]
+                replayed = 1e3 * likely[f"{level} {figure}"]
+                yield compared(f"{level} {name}", "ms", measured, values, level, replayed)
     if joules := figures.get("gpu_joules"):
-        served = server.candidate.served(sample, float(point["rate"]), 0.0, Objective())
+        served = server.candidate.served(sample, rate, 0.0, Objective())
         watts = server.candidate.board_watts(
             served.running, sample.context, served.step_tokens, served.busy
         )
         if watts is not None:
             tokens = figures["total_output_tokens"]
-            value = watts / (float(point["rate"]) * float(sample.outputs.mean()))
+            value = watts / (rate * float(sample.outputs.mean()))
             yield compared("energy", "J/token", joules / tokens, (value, None, None), "energy")
+
+
+def _replays(server: _Server, rate: float, count: int, deviations: float) -> dict[str, float]:
+    """Medians over replays of so many requests: their rate, and percentiles of their latencies in seconds."""
+    sample, one = server.sample, np.ones(count)
+    prompts, outputs = one * sample.prompts[0], one * sample.outputs[0]
+    seen: dict[str, list[float]] = {}
+    for seed in range(_DRAWS):
+        generator = np.random.default_rng(seed)
+        arrivals = np.cumsum(generator.exponential(1 / rate, count))
+        run = server.candidate.replayed(
+            deviations, arrivals, prompts, prompts, outputs, generator
+        )  # fmt: skip
+        seen.setdefault("rate", []).append(count / run.seconds)
+        for figure in _LATENCIES.values():
+            for level, share in _LEVELS.items():
+                value = float(np.quantile(getattr(run, figure), share))
+                seen.setdefault(f"{level} {figure}", []).append(value)
+    return {name: float(np.median(values)) for name, values in seen.items()}
 
 
 @dataclass(frozen=True)

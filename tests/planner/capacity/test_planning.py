@@ -129,7 +129,8 @@ def test_closed_form_is_near_the_replay(server: tuple[Any, Sample], part: float)
     arrivals = np.cumsum(generator.exponential(1 / rate, count))
     run = replay(own.table, own.limits, arrivals, prompts, prompts, outputs)
     served = serve(own.table, sample, rate, own.limits, LIMITS)
-    for figure, near in (("first_token", 0.25), ("output_token", 0.15), ("end_to_end", 0.12)):
+    # The clock of the replay follows the prompts of the last tenth of a second, that of the closed form their mean.
+    for figure, near in (("first_token", 0.25), ("output_token", 0.17), ("end_to_end", 0.12)):
         values = np.quantile(getattr(run, figure)[800:], [0.5, 0.9, 0.99])
         for level, value in zip(("p50", "p90", "p99"), values, strict=True):
             assert getattr(getattr(served, figure), level) == pytest.approx(value, rel=near)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from assay.errors import InputError
+from assay.errors import InfeasibleError, InputError
 from assay.planner.capacity.training import plan_training, spare_nodes
 
 
@@ -41,3 +41,8 @@ def test_spares_are_poisson_quantiles() -> None:
 def test_impossible_times_are_refused(days: float, repair: float | None) -> None:
     with pytest.raises(InputError):
         plan_training("llama-3.1-8b", "1T", days, repair_hours=repair)
+
+
+def test_a_time_in_which_no_cluster_is_done_says_what_it_would_take() -> None:
+    with pytest.raises(InfeasibleError, match=r"in 1 day; at least [\d,]+ would be needed"):
+        plan_training("llama-3.1-405b", "15T", 1.0, gpus=["h100_sxm"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -76,7 +77,7 @@ class FleetPlan(Answer):
 
 
 def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") -> FleetPlan:
-    """The fleets of planners whose traffics have the same periods; each plans for its model."""
+    """The fleets of planners whose traffics are of one time; each plans for its model."""
     plans = [planner.plan() for planner in planners]
     kinds: list[Kind] = []
     options: list[Option] = []
@@ -85,10 +86,13 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
             options.append(option)
             kinds.append(_kind(plan.model, option))
     fleets: list[tuple[Mapping[str, float], Fleet]] = []
-    for index, period in enumerate(planners[0].traffic.periods):
+    by_start = [{own.start: own for own in planner.traffic.periods} for planner in planners]
+    # Some models may have no request in a period.
+    periods = [own for _, own in sorted(ChainMap(*by_start).items())]
+    for period in periods:
         demands = {
-            plan.model: planner.traffic.periods[index].busiest
-            for plan, planner in zip(plans, planners, strict=True)
+            plan.model: own[period.start].busiest if period.start in own else 0.0
+            for plan, own in zip(plans, by_start, strict=True)
         }
         try:
             fleet = choose_fleet(kinds, demands, budget, goal)
@@ -97,7 +101,7 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
                 f"{error.message} (the period from {period.start / HOUR:g} h)", error.hint
             ) from None
         fleets.append((demands, fleet))
-    periods, start = planners[0].traffic.periods, planners[0].start_seconds
+    start = planners[0].start_seconds
     fleets = _kept(fleets, kinds, budget, [period.seconds for period in periods], start)
     hours = [
         _hour(period.start, period.seconds, demands, fleet, kinds, options)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from assay import plurals
 from assay.answers import data_of
 from assay.errors import EvaluationError
 from assay.intervals import Interval
@@ -106,6 +107,14 @@ class Option:
     starts: int
     """Replicas that are started after the first period."""
     replica_usd_per_hour: float | None
+
+    @property
+    def text(self) -> str:
+        """GPUs, replicas and settings in one line."""
+        return (
+            f"{plurals.count(self.gpus, 'GPU')}: {self.replicas:,} x {self.gpu} {self.layout}, "
+            f"{self.weight_dtype}, {self.engine}, at most {self.max_running:,} running"
+        )
 
     @property
     def peak_usd_per_hour(self) -> float | None:
@@ -215,7 +224,7 @@ def option_of(sizing: Sizing, site: Site) -> Option:
     """The replicas of a server for a traffic, by period, with their cost; raises where none do."""
     candidate, traffic = sizing.candidate, sizing.traffic
     if sizing.rate_each <= 0:
-        raise EvaluationError(_what_binds(sizing))
+        raise _what_binds(sizing)
     replicas, sample = sizing.replicas(traffic.peak)
     rate = traffic.peak / replicas
     dispersion = sizing.dispersion(replicas)
@@ -366,19 +375,28 @@ def _risk(sizing: Sizing, sample: Sample, rate: float, dispersion: float) -> flo
     return float(ndtr(-low))
 
 
-def _what_binds(sizing: Sizing) -> str:
+class LimitMissedError(EvaluationError):
+    """A server whose requests miss a limit even where each is alone."""
+
+    def __init__(self, message: str, times: float) -> None:
+        super().__init__(message)
+        self.times = times
+        """The 99th percentile over the limit."""
+
+
+def _what_binds(sizing: Sizing) -> EvaluationError:
     """Which limit a lone request misses, and by how much."""
     objective = sizing.objective
     try:
         served = sizing.served(sizing.first, 1e-6, sizing.deviations, 1.0)
     except EvaluationError as error:
-        return error.message
+        return error
     name = served.binds
     if name not in LIMITS:
-        return "no limit is stated"
-    figure = LIMITS[name]
-    worst = getattr(served, figure).p99
-    return (
+        return EvaluationError("no limit is stated")
+    worst = getattr(served, LIMITS[name]).p99
+    return LimitMissedError(
         f"{name} <= {1e3 * objective.limits[name]:g} ms is missed by {100 * served.misses[name]:.3g} % "
-        f"of requests that are alone (p99 {1e3 * worst:,.4g} ms)"
+        f"of requests that are alone (p99 {1e3 * worst:,.4g} ms)",
+        worst / objective.limits[name],
     )

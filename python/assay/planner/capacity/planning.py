@@ -23,7 +23,7 @@ from assay.planner.capacity.candidates import (
 )
 from assay.planner.capacity.disaggregated import Disaggregated, disaggregated
 from assay.planner.capacity.objective import Objective
-from assay.planner.capacity.option import Option, Site, Sizing, option_of
+from assay.planner.capacity.option import LimitMissedError, Option, Site, Sizing, option_of
 from assay.planner.capacity.served import Sample, sample_of
 from assay.planner.capacity.traffic import Traffic
 from assay.planner.evaluation import engine_notes
@@ -71,6 +71,11 @@ class ServingPlan(Answer):
     """Servers that do not serve the traffic, and why."""
     assumed: Sequence[str] = ()
     """What was not said, and what was taken in its place."""
+
+    def headline(self) -> str:
+        """The best server, and its rent at the peak."""
+        rent = self.best.peak_usd_per_hour
+        return self.best.text + ("" if rent is None else f", ${rent:,.2f} an hour at the peak")
 
     def to_json(self) -> dict[str, Any]:
         """The plan; options by their figures."""
@@ -156,12 +161,15 @@ class Planner:
         """The best server and its replicas by hour; raises `InfeasibleError` where there is none."""
         options, refused = [], list(self.refused)
         over: list[tuple[Option, tuple[str, str]]] = []
+        missed: list[tuple[float, tuple[str, str]]] = []
         for number, server in enumerate(self.servers, 1):
             self.progress(f"{number} of {len(self.servers)} servers: {server.name}")
             try:
                 option = self._best_limit(server)
             except EvaluationError as error:
                 refused.append((server.name, error.message))
+                if isinstance(error, LimitMissedError):
+                    missed.append((error.times, refused[-1]))
                 continue
             if excess := self.budget.excess(option):
                 named = f"{count(option.gpus, 'GPU')} of {server.name}"
@@ -172,6 +180,8 @@ class Planner:
         over.sort(key=lambda pair: _figure(pair[0], self.goal))
         beyond = [said for _, said in over]
         if not options:
+            # The server that misses its limit by least is said.
+            refused += [said for _, said in sorted(missed, reverse=True)]
             raise _nothing(self.model, self.objective, refused, beyond)
         options.sort(key=lambda option: _figure(option, self.goal))
         best = options[0]

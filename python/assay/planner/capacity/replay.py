@@ -17,6 +17,7 @@ from assay.errors import EvaluationError
 from assay.lazy_import import np
 from assay.planner.capacity.served import ServerLimits
 from assay.planner.capacity.step_table import StepTable
+from assay.planner.capacity.throttle import AVERAGED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +90,8 @@ class _Server:
         """Tokens in the cache of decoding requests together."""
         self.handled = 0.0
         """When the API process has handed out all tokens so far."""
+        self.drawn = 0.0 if table.throttle is None else table.throttle.idle
+        """Mean power of a board without a limit, which its clock follows."""
         self.late: list[int] = []
         """Requests whose first token was computed and not handed out yet."""
 
@@ -98,7 +101,9 @@ class _Server:
         while coming < count or self.started or self.waiting or self.reading:
             if not (self.started or self.waiting or self.reading):
                 self._hand_out(0.0)
-                self.now = max(self.now, self.arrivals[coming])
+                if self.arrivals[coming] > self.now:
+                    self._draw(0, 0.0, self.arrivals[coming] - self.now)
+                    self.now = self.arrivals[coming]
             while coming < self.sent and self.arrivals[coming] <= self.now:
                 self.waiting.append(coming)
                 coming += 1
@@ -138,6 +143,9 @@ class _Server:
                 finished.append(request)
         mean = self.context / decoding if decoding else 1.0
         seconds = self.table.one(decoding, mean, taken, attended / taken)
+        without = self.table.one(decoding, mean, 0.0, 0.0) if decoding else 0.0
+        seconds += self.table.longer_by_power(taken, self.drawn)
+        self._draw(decoding, 1 - without / seconds if seconds else 1.0, seconds)
         self._pass(seconds, 1)
         for _ in finished:
             self.reading.popleft()
@@ -184,7 +192,15 @@ class _Server:
             steps = min(steps, max(1, math.ceil((next_arrival - self.now) / seconds)))
         if steps > 1:
             seconds = self.table.one(decoding, mean + steps / 2, 0.0, 0.0)
+        self._draw(decoding, 0.0, seconds * steps)
         self._pass(seconds, steps)
+
+    def _draw(self, decoding: int, prompt_share: float, seconds: float) -> None:
+        """Let the mean power follow what runs for so many seconds."""
+        throttle = self.table.throttle
+        if throttle is not None:
+            watts = throttle.drawn(decoding, max(prompt_share, 0.0))
+            self.drawn = watts + (self.drawn - watts) * math.exp(-seconds / AVERAGED)
 
     def _pass(self, seconds: float, steps: int) -> None:
         """Let steps pass: every decoding request has a token more after each."""

@@ -171,7 +171,7 @@ class ServerState:
         self, table: StepTable, sample: Sample, rate: float, limits: ServerLimits,
         dispersion: float,
     ) -> None:  # fmt: skip
-        self.table, self.sample, self.rate, self.limits = table, sample, rate, limits
+        self.sample, self.rate, self.limits, self.dispersion = sample, rate, limits, dispersion
         self.context, self.attended = sample.context, sample.attended
         held = math.floor(limits.cache_tokens / self.context)
         self.most = max(min(table.most, held), 1)
@@ -187,6 +187,15 @@ class ServerState:
             raise EvaluationError(
                 f"the API process needs {self.handled:.0%} of the time for {rate:g} requests/s"
             )
+        self._run(table, room)
+        lasting = table.lasting(self.numbers, self.load, rate)
+        if lasting is not table:
+            self._run(lasting, room)
+
+    def _run(self, table: StepTable, room: Numbers) -> None:
+        """How many decode where steps take what a table says."""
+        numbers, rate = self.numbers, self.rate
+        self.table = table
         self.decode = table.seconds(numbers, self.context, 0.0, self.attended)
         self.decode[0] = 0.0
         self.fill = self._fill(room)
@@ -202,7 +211,6 @@ class ServerState:
             )
         self.load = np.where(stable, load, 1 - 1e-6)
         self.seconds = np.where(stable, self.decode / (1 - self.load), np.inf)
-        self.dispersion = dispersion
         self.share = self._share()
         self.running = np.minimum(np.arange(len(self.share)), self.most)
         self.mean_running = float(self.share @ self.running)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from assay.lazy_import import np
+from assay.planner.capacity.throttle import Throttle, throttle_of
 from assay.planner.evaluation import STEP, inputs, spreads
 from assay.planner.plan import plan_step
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _RATIO: Final = 1.3
 """Ratio of the numbers of sequences at which steps are evaluated; lines join them."""
 _CHUNKS: Final = (0, 1, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
+_LITTLE: Final = 1e-3
+"""Part of the lowest clock's slowdown that is left out."""
 _CONTEXTS: Final = (0.1, 0.5, 1.0, 2.0, 8.0)
 """Contexts at which steps are evaluated, of the mean one."""
 
@@ -53,6 +56,21 @@ class StepTable:
     """As `base`: below it no kernel can get."""
     log_errors: tuple[float, float] = (0.0, 0.0)
     """Standard deviation of the logarithm of the time of steps without and with prompts."""
+    throttle: Throttle | None = None
+    """What the power limit takes where the load lasts; None where that is not known, or nothing."""
+
+    def lasting(self, decoding: Numbers, prompt_shares: Numbers, rate: float) -> StepTable:
+        """The table at the clock of a server with so much work for long: prompts a second, and their part of the time.
+
+        The part is by the number of sequences that decode.
+        """
+        if self.throttle is None:
+            return self
+        taken = np.interp(self.sequences, decoding, prompt_shares)
+        shares = self.throttle.shares(self.sequences, taken, rate)
+        if float(shares.max()) < _LITTLE:
+            return self
+        return replace(self, base=self.base + shares[:, None] * self.throttle.extra)
 
     def slower(self, deviations: float) -> StepTable:
         """The table of a server whose steps take so many standard deviations longer."""
@@ -66,6 +84,7 @@ class StepTable:
         return replace(
             self, base=base, context_extra=self.context_extra * decode,
             prompt_extra=self.prompt_extra * mixed, log_errors=(0.0, 0.0),
+            throttle=self.throttle and self.throttle.slower(mixed),
         )  # fmt: skip
 
     def seconds(
@@ -104,6 +123,16 @@ class StepTable:
     @cached_property
     def _lists(self) -> tuple[list[list[float]], ...]:
         return tuple(part.tolist() for part in (self.base, self.context_extra, self.prompt_extra))
+
+    def longer_by_power(self, tokens: float, watts: float) -> float:
+        """Seconds that a step with so many tokens of prompts takes longer at a mean power without a limit."""
+        throttle = self.throttle
+        if throttle is None or not tokens or watts <= throttle.limit:
+            return 0.0
+        column, share = _place(self._rows[1], tokens)
+        extra = throttle.extra
+        lowered = min((watts - throttle.limit) / (throttle.prompts - throttle.limit), 1.0)
+        return float(lowered * ((1 - share) * extra[column] + share * extra[column + 1]))
 
     def one(self, decoding: int, context: float, tokens: float, prompt: float) -> float:
         """The time of one step, without NumPy: a replay asks for hundreds of thousands."""
@@ -195,6 +224,7 @@ def step_table(
         budget, most, np.array(sequences, float), np.array(chunks, float), base,
         np.array(contexts, float), context_extra, np.array(lengths, float), prompt_extra, floor,
         _log_errors(model, hardware, start, chunks[-1]),
+        throttle_of(model, hardware, start, sequences, chunks[1:], base[0, 1:]),
     )  # fmt: skip
 
 

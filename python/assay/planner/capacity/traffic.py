@@ -143,12 +143,17 @@ def steady(
 def recorded(
     name: str, arrivals: Numbers, prompts: Numbers, outputs: Numbers, *,
     reuse: Reuse | None = None, bin_seconds: float = HOUR, notes: Sequence[str] = (),
+    within: tuple[float, float] | None = None,
 ) -> Traffic:  # fmt: skip
-    """Traffic of recorded requests, whose times are in order."""
-    times = np.asarray(arrivals, float) - arrivals[0]
+    """Traffic of recorded requests, whose times are in order.
+
+    `within` has the first and the last time of a recording that they are some of.
+    """
+    first, last = within or (float(arrivals[0]), float(arrivals[-1]))
+    times = np.asarray(arrivals, float) - first
     if (np.diff(times) < 0).any():
         raise InputError(f"{name}: expected times in order")
-    span = float(times[-1])
+    span = last - first
     if span <= 0:
         raise InputError(
             f"{name}: expected requests over some time, got {len(times):,} at one moment",

@@ -11,6 +11,7 @@ from assay.answers import Answer, Progress, data_of, silent
 from assay.catalog import accelerators
 from assay.errors import InfeasibleError, InputError
 from assay.model.resolving.resolve import make_resolver
+from assay.plurals import amount
 from assay.scenario.questions.estimating import estimate
 
 GPUS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
@@ -112,7 +113,7 @@ def plan_training(
         notes += [f"{gpu}: {note}" for note in answer.notes]
     if not options:
         raise InfeasibleError(
-            f"no run of {model} is done in {days:g} days: "
+            f"no run of {model} is done in {amount(days, 'day')}: "
             + "; ".join(f"{gpu}: {reason}" for gpu, reason in refused),
             "raise --days, or name other --gpu",
         )

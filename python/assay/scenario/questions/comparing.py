@@ -32,6 +32,16 @@ class SensitivityAnswer(Answer):
     sensitivities: Sensitivities
     violated: Sequence[str]
 
+    def headline(self) -> str:
+        """The value, and the input that moves it most."""
+        moved = self.sensitivities
+        said = f"{moved.target.name} = {moved.target.figure(moved.value).text}"
+        if not moved.inputs:
+            return said
+        first = moved.inputs[0]
+        share = "" if first.elasticity is None else f", {first.elasticity:+.3g} % for each per cent"
+        return f"{said}; {first.variable.name} moves it most{share}"
+
     def to_json(self) -> dict[str, Any]:
         """The elasticities and effects as JSON data."""
         return {**self.sensitivities.to_data(), "violated": list(self.violated)}

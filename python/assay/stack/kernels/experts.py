@@ -1,14 +1,15 @@
 """Grouped GEMM of experts: which weights a batch touches, FLOPs, bytes and time.
 
 Tokens are routed to experts uniformly at random. Each touched expert's rows fill tiles of
-their own, so that few tokens per expert cost as much as a tile of them.
+their own, so that few tokens per expert cost as much as a tile of them. Where ranks have some
+of the experts each, all of them wait for the one with most.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, maximum, number, where
+from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, maximum, minimum, number, sqrt, where
 from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, gemm_constants as constants, roofline
@@ -19,6 +20,9 @@ scope = Scope("kernels.experts", "Grouped GEMM of experts")
 MOST_TOKENS = 2.0**16
 """The most tokens of one grouped GEMM in the tables."""
 
+INSTRUCTION_ROWS = 16
+"""Rows of a tensor-core instruction (PTX ISA, mma.m16n8k16), which an expert's weights are multiplied with at least."""
+
 _SWITCH = cited(works.SWITCH_TRANSFORMERS, "sec. 2.1")
 _OCCUPANCY = cited(
     "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",
@@ -26,6 +30,11 @@ _OCCUPANCY = cited(
 )
 _BLOCK_SCALES = cited(works.DEEPSEEK_V3, "sec. 3.3.2, partial sums are scaled outside the tensor cores")
 _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
+_ADDITIONS = cited(
+    "vLLM 0.11.1, csrc/quantization/gptq_marlin/dequant.h",
+    "two instructions a weight; their energy is that of row sums of 16-bit elements on an H200, "
+    "assay.validate.fitting.power",
+)
 
 launch_time = fitted.constant(scope, "launch_time, t_0 [s as us]: time of a grouped GEMM without work", (0, None))
 sustained_share = fitted.constant(scope, "sustained_share, r_P: rate of full tiles, over the peak", fitted.EFFICIENCY)
@@ -51,8 +60,26 @@ untouched_share = scope.declare(
     equals=number("0"),
     reference=by_definition("grouped kernels skip experts without a token"),
 )
+passed_share = scope.declare(
+    "passed_share, f_p: cost of a token's row that is of another rank's expert, over one pass over its output: kernels "
+    "that keep a row for every choice of a token write zeros there, which later passes read. Unless given, 0",
+    bounds=(0, None),
+    equals=number("0"),
+    reference=by_definition("kernels with the rows of their own experts alone"),
+)
+conversion_rows = scope.declare(
+    "conversion_rows, n_v: rows whose multiplication switches as much energy as two instructions by weight, which "
+    "conversion from a narrower format to 16 bits takes",
+    bounds=(0, None),
+    equals=number("24"),
+    reference=_ADDITIONS,
+)
 spread = fitted.spread(scope)
 eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
+
+
+_ONE = number("1")
+_NONE = number("0")
 
 
 @dataclass(frozen=True)
@@ -60,7 +87,9 @@ class ExpertsShape:
     """One GEMM per expert on the GPU.
 
     `tokens` are those of the batch that choose among these `experts`, `chosen` how many of them
-    each gets on average; `columns` and `depth` are the dimensions of one expert's weights.
+    each gets on average; `columns` and `depth` are the dimensions of one expert's weights. `ranks` have
+    as many experts each, and `largest` is the expected largest of as many standard normal variates;
+    `passed` are rows of the others' experts that this one has too.
     """
 
     tokens: Expression
@@ -71,6 +100,9 @@ class ExpertsShape:
     bits: Expression
     weight_element: Expression
     activation_element: Expression
+    ranks: Expression = _ONE
+    largest: Expression = _NONE
+    passed: Expression = _NONE
 
 
 @dataclass(frozen=True)
@@ -84,7 +116,11 @@ class Experts:
     time: Variable
     clock_bound: Expression
     padded: Expression
-    """FLOPs with those of rows that hold no token, of kernels that pad every expert's tokens."""
+    """FLOPs with those of rows that hold no token, and as many as the conversion of weights switches energy for."""
+    waited: Expression
+    """The roofline of the busiest rank, which all others wait for."""
+    passing: Expression
+    """The part of the time in which rows without a token of this rank are passed over."""
 
 
 def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False) -> Experts:
@@ -95,6 +131,12 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
         reference=_OCCUPANCY,
         library=library,
     )
+    busiest = into.declare(
+        f"{prefix}busiest, E_b: active experts of {what} on the busiest of the ranks that have some of them each",
+        equals=minimum(touched + shape.largest * _deviation(shape), shape.experts),
+        reference=_OCCUPANCY,
+        library=library,
+    )
     rows = shape.tokens * shape.chosen
     flops = into.declare(
         f"{prefix}flops, F [FLOP as GFLOP]: FLOPs of {what}",
@@ -102,19 +144,30 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
         reference=_SWITCH,
         library=library,
     )
+    expert = shape.columns * shape.depth * shape.weight_element
     read = touched + untouched_share * (shape.experts - touched)
-    weights = read * shape.columns * shape.depth * shape.weight_element
+    waited = busiest + untouched_share * (shape.experts - busiest)
+    idle = passed_share * shape.passed + untouched_share * read * tile_rows
     activations = rows * (shape.columns + shape.depth) * shape.activation_element
+    passes = idle * shape.columns * shape.activation_element
+    passing = passes / (activation_share * device.memory_bandwidth)
     size = into.declare(
         f"{prefix}size, S [byte as MB]: bytes of the weights that are read and the activations of {what}",
-        equals=weights + activations,
+        equals=read * expert + activations + passes,
         reference=_SWITCH,
         library=library,
     )
     # Nearly every active expert has a partial last tile, on average half full; padded ones have a whole tile more.
-    padded = maximum(rows + read * tile_rows * (1 + untouched_share) / 2, ceil(rows / tile_rows) * tile_rows)
+    # Those that pad have as many rows as all ranks together: they do not know which are their own.
+    multiplied = rows + untouched_share * shape.passed
+    padded = maximum(
+        multiplied + waited * tile_rows * (1 + untouched_share) / 2, ceil(multiplied / tile_rows) * tile_rows
+    )
     multiple = device.rate_multiple(shape.bits)
-    least = roofline.declare(into, prefix, read=weights, flops=flops, multiple=multiple, what=what, library=library)
+    least = roofline.declare(
+        into, prefix, read=read * expert, flops=flops, multiple=multiple, what=what, library=library
+    )
+    waited_least = maximum(least, waited * expert / device.memory_bandwidth)
     rate = sustained_share * multiple * device.peak_flops * device.clock_of(library)
     issued = number("2 FLOP") * padded * shape.columns * shape.depth
     tile_time = issued / rate
@@ -133,7 +186,7 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
     read_time = approximate(
         into,
         f"{prefix}read_time, t_r [s as us]: time to read the weights of {what}",
-        transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
+        transfer_time(waited * expert, read_share * device.memory_bandwidth, constants.ramp),
         valid=shape.tokens <= MOST_TOKENS,
         reference=fitted.FITTED,
         library=library,
@@ -143,15 +196,31 @@ def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "exper
         f"{prefix}time, t [s as us]: time of {what}",
         launch_time
         + where(shape.bits > 8, number("0 s"), eight_bit_time)
-        + maximum(overlap(compute_time, read_time, constants.overlap_exponent), least)
-        + activations / (activation_share * device.memory_bandwidth),
+        + maximum(overlap(compute_time, read_time, constants.overlap_exponent), waited_least)
+        + activations / (activation_share * device.memory_bandwidth)
+        + passing,
         valid=shape.tokens <= MOST_TOKENS,
         reference=fitted.FITTED,
         library=library,
     )
     clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
-    padding = untouched_share * maximum(issued - flops, number("0 FLOP"))
-    return Experts(touched, flops, size, least, time, clock_bound, flops + padding)
+    # Tensor cores multiply whole instructions: a touched expert has one at least, and a last one that is half full.
+    instructed = maximum(touched * INSTRUCTION_ROWS, rows + touched * INSTRUCTION_ROWS / 2)
+    is_converted = (shape.bits > 8) & (shape.weight_element < number("2 byte"))
+    converted = where(is_converted, conversion_rows * maximum(touched, rows / tile_rows), 0)
+    switched = number("2 FLOP") * (instructed + converted) * shape.columns * shape.depth
+    padding = maximum(where(untouched_share > 0, issued, switched) - flops, number("0 FLOP"))
+    return Experts(touched, flops, size, least, time, clock_bound, flops + padding, waited_least, passing)
+
+
+def _deviation(shape: ExpertsShape) -> Expression:
+    """Standard deviation of the active experts of a rank, where each token chooses different ones among all ranks."""
+    everywhere = shape.ranks * shape.experts
+    idle = (1 - shape.chosen / shape.experts) ** shape.tokens
+    other = 1 - shape.ranks * shape.chosen / maximum(everywhere - 1, 1)
+    both_idle = idle * maximum(other, 0) ** shape.tokens
+    pairs = shape.experts * (shape.experts - 1) * (both_idle - idle**2)
+    return sqrt(maximum(shape.experts * idle * (1 - idle) + pairs, 0))
 
 
 def _free(heading: str) -> Variable:

@@ -43,8 +43,6 @@ _POWER = by_definition("operations over the rate that the power limit leaves")
 
 # Constant operands toggle fewer wires: at the power limit such GEMMs ran this much faster.
 _CONSTANT_DATA_GAIN = 0.04
-# The power controller averages: the clock drops over milliseconds.
-_THROTTLE_TIME = number("2 ms")
 _ONE = number("1")
 # Split-K partial sums are fp32, written once and read once.
 _PARTIAL_BYTES = number("8 byte")
@@ -144,7 +142,7 @@ def declare(scope: Scope, prefix: str, shape: GemmShape, *, what: str = "a GEMM"
     limits = _Limits(shape, multiple, power_time, read_time, write_time)
     tiled = [_declare_tile(scope, prefix, limits, *tile, what, library) for tile in TILES]
     best = maximum(minimum(*tiled), least)
-    sunk = shape.toggling * constants.throttle_depth * best / (best + _THROTTLE_TIME)
+    sunk = shape.toggling * constants.throttle_depth * best / (best + constants.throttle_time)
     # A separate kernel casts the 16-bit activations.
     cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
     rows_cast = constants.cast_time + shape.rows * constants.cast_row_time

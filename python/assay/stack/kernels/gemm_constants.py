@@ -7,7 +7,7 @@ were fitted and how well they predict; `assay.stack.kernels.gemm` declares GEMMs
 
 from __future__ import annotations
 
-from assay.model import Scope, Variable
+from assay.model import Scope, Variable, by_definition, number
 from assay.stack.kernels import fitted
 
 scope = Scope("kernels.gemm", "GEMMs")
@@ -39,6 +39,13 @@ write_exposure = _constant(
 )
 tail_cost = _constant("tail_cost, a: minimum cost of a partial last wave, in waves", fitted.SHARE)
 throttle_depth = _constant("throttle_depth, h: slowdown of kernels long enough to throttle the clock")
+throttle_time = scope.declare(
+    "throttle_time, tau_h [s as ms]: time of a kernel, measured alone, that has half of that slowdown; next to none "
+    "where kernels follow each other for long",
+    equals=number("0.002 s"),
+    bounds=(0, None),
+    reference=by_definition("the power controller averages: the clock drops over milliseconds"),
+)
 reach_share = _constant("reach_share, r_h: operand bytes that stay in L2, over its capacity")
 ramp = _constant("ramp, x_0 [byte as kB]: size at which a transfer reaches half its rate")
 spread = fitted.spread(scope)

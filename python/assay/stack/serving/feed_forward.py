@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.model import Expression, maximum, where
+from assay.model import Expression, cited, maximum, where
 from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import experts, passes
+from assay.stack.order_statistics import expected_largest
 from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTE, BYTES_16_BIT, NO_WORK, Step, Work
@@ -15,6 +16,11 @@ _WIDTH = maximum(shapes.expert_ffn * d.expert / d.tensor, 1)
 _FEWEST = 0.01
 """Kernels that an engine without any is taken to have, where a number of them divides."""
 _EXPERTS_PER_TOKEN = where(shapes.experts > 0, shapes.experts_per_token / d.expert, 1)
+_largest = scope.declare(
+    "largest_rank, z_b: standard deviations by which the busiest of the expert ranks is above their mean",
+    equals=expected_largest(d.expert),
+    reference=cited("David and Nagaraja 2003, Order Statistics", "sec. 3.1"),
+)
 
 
 def feed_forward(step: Step) -> Work:
@@ -38,8 +44,8 @@ def feed_forward(step: Step) -> Work:
     up = step.item("ffn_up", "the up projection of a layer", up)
     down = step.item("ffn_down", "the down projection of a layer", down)
     slowdown = _slowdown(step)
-    experts_up = _experts(step, "experts_up", gates * _WIDTH, shapes.hidden).slowed(slowdown)
-    experts_down = _experts(step, "experts_down", shapes.hidden, _WIDTH).slowed(slowdown)
+    experts_up = _experts(step, "experts_up", gates * _WIDTH, shapes.hidden, slowdown)
+    experts_down = _experts(step, "experts_down", shapes.hidden, _WIDTH, slowdown)
     routed = step.item("experts_up", "the up projection of a layer's experts", experts_up)
     routed = routed + step.item("experts_down", "the down projection of a layer's experts", experts_down)
     return (up + down).times(layers) + routed.times(parameters.expert_layers)
@@ -53,7 +59,7 @@ def _slowdown(step: Step) -> Expression:
     return engine.prompt_expert_slowdown if is_prompt else engine.expert_slowdown
 
 
-def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
+def _experts(step: Step, name: str, columns: Expression, depth: Expression, slowdown: Expression) -> Work:
     shape = experts.ExpertsShape(
         tokens=maximum(step.tokens, 1),
         experts=maximum(shapes.experts / d.expert, 1),
@@ -63,10 +69,17 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
         bits=d.expert_bits,
         weight_element=d.expert_bytes,
         activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
+        ranks=d.expert,
+        largest=_largest,
+        # Where tokens travel, a rank has the rows of its own experts alone.
+        passed=where(d.exchanges, 0, step.tokens * _EXPERTS_PER_TOKEN * (d.expert - 1)),
     )
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
     padding = kernel.padded - kernel.flops
-    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound, padding)
+    # What slows engines was fitted where experts are not spread: other ranks' rows cost what tables say.
+    own = kernel.time - kernel.passing
+    work = Work(own, kernel.size, kernel.flops, kernel.waited, kernel.clock_bound, padding).slowed(slowdown)
+    return replace(work, time=work.time + kernel.passing, floor=kernel.floor)
 
 
 def small(step: Step) -> Work:

@@ -4,7 +4,8 @@
 
 Needs the extra `validate`. The form is that of `stack/kernels/experts.py`; only the time without
 work, the rate of full tiles and the two shares of the memory bandwidth are fitted, on the fastest
-kernel of an engine at every shape.
+kernel of an engine at every shape. What rows of other ranks' experts cost is fitted last, on the rows
+that have expert ranks: kernels that keep such rows and kernels that have none stand apart.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import argparse
 import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, minimize_scalar
 
 from assay import json_records
 from assay.array_types import Flags, Floats
@@ -44,6 +44,9 @@ MOST_ROWS = 4000
 HELD_OUT = 0.3
 SCALE = 0.1
 TILE_ROWS = (16.0, 64.0, 128.0)
+MOST_RANKS = 8
+"""Expert ranks of one node: further ones exchange tokens instead."""
+MOST_PASSED = 2.0
 SPREADS = np.array([0.7, 0.7, 0.3, 0.7])
 """Prior spreads of the logarithms: time without work, rate, read share, activation share."""
 
@@ -59,6 +62,7 @@ class Rows:
     width: Floats
     touched: Floats
     seconds: Floats
+    ranks: Floats
 
     def where(self, mask: NDArray[Any]) -> Rows:
         """The rows that a mask picks."""
@@ -75,27 +79,30 @@ class Rows:
         return np.array([hash_fraction(key) < HELD_OUT for key in keys])
 
 
-def read(system: str, engine: str) -> Iterator[tuple[str, Rows, str]]:
-    """Format, rows and release of every table that measured enough."""
+def read(system: str, engine: str) -> Iterator[tuple[str, Rows, Rows, str]]:
+    """Format, rows without and with expert ranks, and release of every table that measured enough."""
     folder = package_folder() / system / "moe" / engine
     for path in sorted(folder.glob("*/moe_perf.parquet"), key=version_key):
-        for name, rows in _formats(path):
+        raw = read_parquet(path)
+        split = dict(_formats(raw, "2", "4", str(MOST_RANKS)))
+        for name, rows in _formats(raw, "1"):
             if name in expert_formats.WIDTHS and len(rows.seconds) >= LEAST_ROWS:
-                yield name, rows, path.parent.name
+                yield name, rows, split.get(name, rows.where(rows.ranks > 1)), path.parent.name
 
 
-def _formats(path: Path) -> Iterator[tuple[str, Rows]]:
-    raw = read_parquet(path)
+def _formats(raw: dict[str, list[Any]], *ranks: str) -> Iterator[tuple[str, Rows]]:
     raw["balanced"] = [name == "balanced" for name in raw["distribution"]]
     columns = {
         name: np.array(raw[name], dtype=np.float64)
         for name in (
             "num_tokens", "num_experts", "topk", "hidden_size", "inter_size", "moe_tp_size",
-            "balanced", "latency",
+            "moe_ep_size", "balanced", "latency",
         )
     }  # fmt: skip
-    routing = np.isin(np.array(raw["distribution"]), ("balanced", "power_law_1.01"))
-    keep = is_served(raw) & routing & (np.array(raw["moe_ep_size"]).astype(str) == "1")
+    # Which rank of a power law was measured is not stated.
+    drawn = ("balanced",) if MOST_RANKS in map(int, ranks) else ("balanced", "power_law_1.01")
+    routing = np.isin(np.array(raw["distribution"]), drawn)
+    keep = is_served(raw) & routing & np.isin(np.array(raw["moe_ep_size"]).astype(str), ranks)
     keep &= columns["latency"] > 0
     names = np.array(raw["moe_dtype"])
     for name in np.unique(names[keep]):
@@ -110,10 +117,11 @@ def _fastest(columns: dict[str, Floats]) -> Rows:
     order = np.lexsort((columns["latency"], index))
     first = order[np.unique(index[order], return_index=True)[1]]
     c = {name: column[first] for name, column in columns.items()}
-    touched = touched_experts(c["num_tokens"], c["num_experts"], c["topk"], c["balanced"])
+    ranks = c["moe_ep_size"]
+    touched = touched_experts(c["num_tokens"], c["num_experts"], c["topk"], c["balanced"]) / ranks
     return Rows(
-        c["num_tokens"], c["num_experts"], c["topk"], c["hidden_size"],
-        c["inter_size"] / c["moe_tp_size"], touched, c["latency"] * 1e-3,
+        c["num_tokens"], c["num_experts"] / ranks, c["topk"] / ranks, c["hidden_size"],
+        c["inter_size"] / c["moe_tp_size"], np.maximum(touched, 1), c["latency"] * 1e-3, ranks,
     )  # fmt: skip
 
 
@@ -159,6 +167,31 @@ def predict(
     return seconds
 
 
+def passed_seconds(
+    rows: Rows, on: Device, activation_share: float, width: expert_formats.Width
+) -> Floats:
+    """Seconds of one pass over the outputs of rows that are of other ranks' experts."""
+    passed = rows.tokens * rows.chosen * (rows.ranks - 1)
+    moved = passed * (2 * rows.width + rows.hidden) * width.activation_bytes
+    return moved / (activation_share * on.bandwidth)
+
+
+def fit_passed(
+    rows: Rows, on: Device, logs: Floats, tile: float, width: expert_formats.Width
+) -> tuple[float, float]:
+    """What such a row costs over one pass, and the median error of rows with expert ranks."""
+    own = predict(rows, on, logs, tile, width)
+    further = passed_seconds(rows, on, _bounded(logs, on, width)[3], width)
+
+    def cost(share: float) -> float:
+        errors = np.log((own + share * further) / rows.seconds) / SCALE
+        return float(np.sum(np.sqrt(1 + errors**2)))
+
+    share = float(minimize_scalar(cost, bounds=(0.0, MOST_PASSED), method="bounded").x)
+    errors = np.abs(np.log((own + share * further) / rows.seconds))
+    return share, float(np.median(errors))
+
+
 def _bounded(logs: Floats, on: Device, width: expert_formats.Width) -> Floats:
     """Constants, with no rate above the tensor cores' and no share above the memory's bandwidth."""
     return np.minimum(np.exp(logs), [np.inf, on.multiples[width.bits], 1.0, np.inf])
@@ -184,7 +217,9 @@ def fit(rows: Rows, on: Device, width: expert_formats.Width) -> tuple[Floats, fl
     return best[1], best[2]
 
 
-def entry_of(system: str, engine: str, name: str, rows: Rows, release: str) -> dict[str, Any]:
+def entry_of(
+    system: str, engine: str, name: str, rows: Rows, split: Rows, release: str
+) -> dict[str, Any]:
     """Constants of a format, and their errors on shapes that the fit has not seen."""
     on, width = device(system), expert_formats.width(name)
     held_out = rows.held_out
@@ -199,7 +234,18 @@ def entry_of(system: str, engine: str, name: str, rows: Rows, release: str) -> d
         "activation_share": _short(activation_share), "tile_rows": tile,
         "rows": len(errors), "median_error": _short(float(np.median(errors))),
         "held_out_median_error": _short(float(np.median(unseen))),
+        **passed_of(split, on, logs, tile, width),
     }  # fmt: skip
+
+
+def passed_of(
+    split: Rows, on: Device, logs: Floats, tile: float, width: expert_formats.Width
+) -> dict[str, float]:
+    """The cost of other ranks' rows as fields of an entry; none where no table has expert ranks."""
+    if len(split.seconds) < LEAST_ROWS:
+        return {}
+    share, error = fit_passed(split, on, logs, tile, width)
+    return {"passed_share": round(share, 2), "ranks_median_error": _short(error)}
 
 
 def _short(value: float) -> float:
@@ -214,8 +260,8 @@ def main() -> None:
     entries = []
     for system in SYSTEMS:
         for engine in FRAMEWORKS:
-            for name, rows, release in read(system, engine):
-                entries.append(entry_of(system, engine, name, rows, release))
+            for name, rows, split, release in read(system, engine):
+                entries.append(entry_of(system, engine, name, rows, split, release))
                 print(entries[-1], flush=True)
     if not options.write:
         return

@@ -21,6 +21,7 @@ from assay import catalog, json_records
 from assay.files import read_json
 from assay.validate.cases import published_cases, read_cases
 from assay.validate.load_error import FILE, GROUPS, spreads_without_model
+from assay.validate.other_makers import is_of_other_maker
 from assay.validate.score import Row
 from assay.validate.serving.deployments import deployment_of
 from assay.validate.serving.predict import predict
@@ -29,16 +30,22 @@ MODEL_ERRORS = Path(catalog.__file__).parent / "calibration" / "model_error.json
 _Z90 = 1.645
 _SHARE = 0.9
 _MOST = 2.0
+_ALONE = GROUPS["memory"]
 
 
 @dataclass(frozen=True)
 class Residual:
-    """A figure's logarithm of observed over predicted, and the spread that its interval has by other causes."""
+    """A figure's logarithm of observed over predicted, and the spread that its interval has by other causes.
+
+    `reach` is how many times the logarithm of the error moves that of the figure: once, or more or less for memory
+    that is left after others, such as the KV cache's.
+    """
 
     variable: str
     model: str
     size: float
     spread: float
+    reach: float = 1.0
 
 
 def spread_of(residuals: Sequence[Residual]) -> float:
@@ -47,11 +54,14 @@ def spread_of(residuals: Sequence[Residual]) -> float:
     >>> exact = [Residual("e", "m", size, 0.0) for size in (0.1, 0.2, 0.3, 0.4)]
     >>> round(spread_of(exact) * 1.645, 3)
     0.4
+    >>> left = [Residual("e", "m", size, 0.0, reach=0.5) for size in (0.1, 0.2, 0.3, 0.4)]
+    >>> round(spread_of(left) * 1.645, 3)
+    0.8
     """
     low, high = 0.0, _MOST
     for _ in range(40):
         middle = (low + high) / 2
-        inside = sum(r.size <= _Z90 * math.hypot(r.spread, middle) for r in residuals)
+        inside = sum(r.size <= _Z90 * math.hypot(r.spread, r.reach * middle) for r in residuals)
         if inside >= _SHARE * len(residuals):
             high = middle
         else:
@@ -71,9 +81,12 @@ def residuals(rows: Sequence[Row], models: Mapping[str, str]) -> list[Residual]:
         spread = math.log(hi / lo) / (2 * _Z90) if lo and hi else 0.0
         # Its interval has the spread of before, if there is one.
         used = spreads_without_model(models[row.case]).get(variable, 0.0)
-        spread = math.sqrt(max(spread**2 - used**2, 0.0))
+        # Of memory nothing else is uncertain.
+        alone = variable == _ALONE and used > 0
+        reach = spread / used if alone else 1.0
+        spread = 0.0 if alone else math.sqrt(max(spread**2 - used**2, 0.0))
         size = abs(math.log(row.observed / predicted))
-        measured.append(Residual(variable, models[row.case], size, spread))
+        measured.append(Residual(variable, models[row.case], size, spread, reach))
     return measured
 
 
@@ -93,7 +106,9 @@ def main() -> None:
     parser.add_argument("--only", metavar="VARIABLE", help="fit one spread, and keep the others")
     options = parser.parse_args()
     cases = [
-        case for case in read_cases(published_cases()) if case.kind == "inference" and case.units
+        case
+        for case in read_cases(published_cases())
+        if case.kind == "inference" and case.units and not is_of_other_maker(case)
     ]
     rows = predict(cases)
     predicted = {row.case for row in rows if row.predicted is not None}

@@ -19,6 +19,7 @@ from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.fitting.model_error_spreads import Residual, fit_spreads
 from assay.validate.folds import folds
 from assay.validate.model_error import with_spreads
+from assay.validate.other_makers import is_of_other_maker
 from assay.validate.points import GroupedPoints
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
@@ -199,9 +200,9 @@ class ServingResiduals:
 
     def __init__(self, cases: Sequence[Case]) -> None:
         """Read the deployments of the cases that can be predicted."""
-        self.cases = cases
+        self.cases = [case for case in cases if not is_of_other_maker(case)]
         self.deployments: dict[str, Deployment] = {}
-        for case in cases:
+        for case in self.cases:
             try:
                 self.deployments[case.id] = deployment_of(case)
             except AssayError as error:

@@ -219,7 +219,10 @@ def constants_of(problem: Problem, unknowns: Vector) -> dict[str, dict[str, dict
 
 
 def read_deployments(cases: Iterable[Case], gaps: dict[str, str] | None = None) -> list[Deployment]:
-    """Deployments of the cases that can be predicted; `gaps` collects why others cannot."""
+    """Deployments of the cases that can be predicted; `gaps` collects why others cannot.
+
+    Loaded servers are left out of the fits: they are what their constants are judged by.
+    """
     deployments = []
     for case in cases:
         try:
@@ -228,7 +231,7 @@ def read_deployments(cases: Iterable[Case], gaps: dict[str, str] | None = None) 
             if gaps is not None:
                 gaps[case.id] = error.message
             continue
-        if deployment.figures:
+        if deployment.figures and not any(figure.group for figure in deployment.figures):
             deployments.append(deployment)
     return deployments
 

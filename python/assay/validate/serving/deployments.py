@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assay.catalog import accelerators, engines, expert_formats, models
+from assay.catalog import accelerators, engines, expert_formats, models, stand_ins
 from assay.catalog.entries import CatalogEntry
 from assay.errors import InputError
 from assay.validate.cases import Case
@@ -49,6 +49,8 @@ class Deployment:
     notes: list[str] = field(default_factory=list)
     release: tuple[int, ...] = ()
     """The engine's release as numbers; empty where none is stated."""
+    arrival_rate: float | None = None
+    """Requests per second that an open loop sends to one server, whether or not it keeps up."""
     prompt_values: dict[str, float] | None = None
     """Inputs of the prefill GPUs, in disaggregated deployments."""
 
@@ -89,9 +91,9 @@ LOADED = {
 def deployment_of(case: Case) -> Deployment:
     """Read a case; raises `InputError` with what is missing if it cannot be predicted."""
     inputs = case.inputs
-    entry = accelerators.find(_text(inputs, "system", "gpu", "accelerator"))
+    entry = stand_ins.modeled(accelerators.find(_text(inputs, "system", "gpu", "accelerator")))
     rates = accelerators.low_precision_rates(entry)
-    if "gpu.multiprocessors" not in entry.given or not str(entry.facts.get("calibration", "")):
+    if not stand_ins.is_modeled(entry):
         raise InputError(f"no kernel constants for {entry.name}")
     name, model, notes = _model(case)
     engine, more = fields.engine_of(case)
@@ -121,18 +123,20 @@ def deployment_of(case: Case) -> Deployment:
         **_placement(inputs, "", notes),
         **experts,
     }
-    for setting in ("batch_limit", "memory_share"):
+    for setting in ("batch_limit", "memory_share", "prompt_budget"):
         if inputs.get(setting):
             values[f"serving.{setting}"] = float(inputs[setting])
     values |= engines.sampler(engine, release, *inputs.get("sampling", ()))
     values |= _lengths(inputs, prompt, notes)
     if inputs.get("num_prompts"):
-        values["serving.run_requests"] = float(parse_count(inputs["num_prompts"]))
+        instances = parse_count(inputs.get("instances"))
+        values["serving.run_requests"] = parse_count(inputs["num_prompts"]) / instances
     values["serving.concurrency"], more = _concurrency(case, mode)
     notes += more
     deployment = Deployment(
-        case, entry.name, engine, client, name, values, _figures(case), notes, release
-    )
+        case, entry.name, engine, client, name, values, _figures(case), notes, release,
+        _arrival_rate(inputs),
+    )  # fmt: skip
     return _disaggregated(deployment) if mode.startswith("disagg") else deployment
 
 
@@ -148,6 +152,9 @@ def _lengths(inputs: Mapping[str, Any], prompt: float, notes: list[str]) -> dict
             "serving.output_share": float(inputs["output_share"]),
             "serving.prompt_variation": 1.0,
         }
+    if inputs.get("arrival_rate"):
+        # Mean lengths of chats: `arrivals` drains the run with answers that vary.
+        notes.append("the spread of lengths is not stated: exponential")
     if inputs.get("running"):
         notes.append(f"{inputs['running']:g} running requests as measured, not from the KV cache")
         values["serving.batch"] = float(inputs["running"])
@@ -175,13 +182,14 @@ def _experts(
     entry: CatalogEntry, engine: str, release: tuple[int, ...], formats: fields.Formats,
     rates: Mapping[str, float], notes: list[str],
 ) -> dict[str, float]:  # fmt: skip
-    """Constants of the kernels that run the experts' format; none for 16 bits."""
+    """Constants of the kernels that run the experts' format."""
+    calibration = str(entry.facts.get("calibration") or entry.name)
     if not formats.expert_format:
-        return {}
+        plain = expert_formats.in_16_bits(entry.name, calibration, engine, release)
+        return {} if plain is None else plain.values
     rate = {4: "gpu.rate_4bit", 8: "gpu.rate_8bit"}.get(formats.expert_bits)
     kernels = expert_formats.find(
-        entry.name, str(entry.facts.get("calibration") or entry.name), engine,
-        formats.expert_format, rates[rate] if rate else 1.0, release,
+        entry.name, calibration, engine, formats.expert_format, rates[rate] if rate else 1.0, release,
     )  # fmt: skip
     if kernels is None:
         notes.append(f"experts in {formats.expert_format}: no such kernels were measured")
@@ -239,6 +247,9 @@ def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict
 
 def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
     inputs = case.inputs
+    if inputs.get("arrival_rate"):
+        # What an open loop has in flight follows from its server: `arrivals`.
+        return UNLIMITED, []
     if "infinite" in mode or "max-throughput" in mode or "saturat" in mode:
         return UNLIMITED, []
     for name in ("concurrency", "batch", "batch_size"):
@@ -248,6 +259,13 @@ def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
         if inputs.get(name):
             return float(parse_count(inputs[name])), []
     return 1.0, ["no batch is stated: one request"]
+
+
+def _arrival_rate(inputs: Mapping[str, Any]) -> float | None:
+    """Of the requests that an open loop sends, those of one of its servers; None where what is in flight is stated."""
+    if not inputs.get("arrival_rate"):
+        return None
+    return _number(inputs, "arrival_rate") / parse_count(inputs.get("instances"))
 
 
 def _disaggregated(deployment: Deployment) -> Deployment:
@@ -274,6 +292,8 @@ def _figures(case: Case) -> list[ObservedFigure]:
     for name, value in case.observed.items():
         if name in LOADED and isinstance(value, int | float):
             variable, scale, group = LOADED[name]
+            if variable == "throughput":
+                scale *= parse_count(case.inputs.get("instances"))
             unit = case.units.get(name, "")
             figures.append(ObservedFigure(name, unit, float(value), variable, scale, group))
             continue

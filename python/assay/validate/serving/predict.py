@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from assay.catalog import accelerators, constants, engines
+from assay.catalog import accelerators, constants, engines, stand_ins
 from assay.errors import AssayError
 from assay.model.inputs import Inputs
 from assay.planner.sources import OWN_KERNELS
@@ -24,9 +24,12 @@ from assay.validate.model_error import (
     with_constants,
     with_spreads,
 )
+from assay.validate.other_makers import TRANSFER, spread_without_source
 from assay.validate.points import GroupedPoints, Variants
 from assay.validate.score import Row
+from assay.validate.serving.arrivals import Loads, in_flight
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
+from assay.validate.sources import source_of
 
 FIGURES = (
     "time_to_first_token", "prompt_time", "step_time", "end_to_end_time", "throughput",
@@ -72,6 +75,8 @@ class _Family:
 _LATENCIES = _Family(FIGURES)
 _LOADED = _Family((*FIGURES, *LOAD_FIGURES), tuple(sorted(ENGINE_VARIANTS.items())))
 
+_RATE, _DECODE = "serving.request_rate", "serving.decode.time"
+
 # Kernel constants are fitted at the clock that the tables were measured at.
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
 
@@ -98,7 +103,8 @@ def values_of(
 @cache
 def _cooling(system: str) -> dict[str, float]:
     """The coolant of the boards, which no publication states: that of the benchmarks."""
-    return {"gpu.coolant_temperature": hardware(system)["gpu.reference.coolant_temperature"]}
+    known = hardware(system).get("gpu.reference.coolant_temperature")
+    return {} if known is None else {"gpu.coolant_temperature": known}
 
 
 @cache
@@ -126,7 +132,7 @@ def _fold(case: Case) -> Fold | None:
 @cache
 def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
     """Data sheet and fitted constants of an accelerator, with the engine's all-reduce."""
-    entry = accelerators.find(system)
+    entry = stand_ins.modeled(accelerators.find(system))
     calibration = calibration_of(system)
     fitted = constants.given(calibration)
     if engine in constants.engines(calibration):
@@ -173,8 +179,21 @@ def predict(cases: Sequence[Case]) -> list[Row]:
             case, "no such figure in the serving scope",
             {name: value for name, value in case.observed.items() if name not in named},
         )  # fmt: skip
+    settled: list[Deployment] = []
+    for deployment in deployments:
+        steady, reason = in_flight(deployment, loads_of)
+        answered = {figure.quantity for figure in steady.figures}
+        rows += [
+            Row(
+                steady.case.id, steady.case.suite, figure.quantity, figure.unit, figure.observed,
+                None, gap=reason, group=figure.group,
+            )
+            for figure in deployment.figures
+            if figure.quantity not in answered
+        ]  # fmt: skip
+        settled.append(steady)
     for family in (_LATENCIES, _LOADED):
-        own = [served for served in deployments if _family(served) is family]
+        own = [served for served in settled if _family(served) is family]
         if own:
             rows += _predicted(own, family)
     return rows
@@ -191,10 +210,7 @@ def _predicted(deployments: Sequence[Deployment], family: _Family) -> list[Row]:
         _Outputs(deployments, family, held_out=held_out) for held_out in (False, True)
     )
     intervals = _intervals(deployments, family, inputs_at)
-    left_out = _intervals(
-        [served for served in deployments if spreads_left_out(served) is not None],
-        family, inputs_left_out,
-    )  # fmt: skip
+    left_out = _intervals(deployments, family, inputs_left_out)
     for index, deployment in enumerate(deployments):
         for figure in deployment.figures:
             if missing := shipped.missing(index, figure):
@@ -205,7 +221,7 @@ def _predicted(deployments: Sequence[Deployment], family: _Family) -> list[Row]:
             row = _row(
                 deployment, figure, shipped.of(index, figure), intervals[key][figure.variable]
             )
-            if key in left_out and row.predicted is not None:
+            if row.predicted is not None:
                 ends = left_out[key][figure.variable]
                 row = replace(
                     row, held_out_lo=ends[0] * figure.scale, held_out_hi=ends[1] * figure.scale
@@ -264,6 +280,17 @@ def _gaps(case: Case, reason: str, observed: dict[str, object]) -> list[Row]:
     ]
 
 
+def loads_of(deployment: Deployment, concurrencies: Sequence[float]) -> Loads:
+    """What a server does with so many requests in flight, by constants without its source."""
+    loads = [
+        replace(deployment, values=deployment.values | {"serving.concurrency": concurrency})
+        for concurrency in concurrencies
+    ]
+    columns = points_of(loads, held_out=True).evaluate((_RATE, _DECODE))
+    lo, hi = sampled.intervals([inputs_left_out(loads[-1])], (_RATE,))[0, 0]
+    return Loads(columns[_RATE], columns[_DECODE], float(lo), float(hi))
+
+
 def inputs_at(deployment: Deployment, prompts: bool = False) -> Inputs:
     """All inputs of a deployment as `resolve` takes them, with distributions."""
     return sampled.with_distributions(
@@ -284,10 +311,10 @@ def inputs_left_out(deployment: Deployment, prompts: bool = False) -> Inputs:
     fold = _fold(deployment.case)
     if fold is not None:
         inputs = with_constants(inputs, {**_fitted(deployment, fold), **_sampler(deployment, fold)})
-    return with_spreads(inputs, spreads_left_out(deployment) or {})
+    return with_spreads(inputs, spreads_left_out(deployment))
 
 
-def spreads_left_out(deployment: Deployment) -> dict[str, float] | None:
+def spreads_left_out(deployment: Deployment) -> dict[str, float]:
     """Spreads of the model error without the source of a deployment.
 
     Figures of loaded servers have spreads of their own, without the deployment's model.
@@ -295,10 +322,13 @@ def spreads_left_out(deployment: Deployment) -> dict[str, float] | None:
     spreads = spreads_without_source(
         deployment.case, "serving", calibration_of(deployment.system), deployment.client
     )
+    if spreads is None:
+        # No fit has seen the source: what ships is without it.
+        spreads = spreads_of(inputs_at(deployment))
+    if constants.is_other_maker(calibration_of(deployment.system)):
+        spreads = spreads | {TRANSFER: spread_without_source(source_of(deployment.case))}
     if _family(deployment) is _LATENCIES:
         return spreads
-    if spreads is None:
-        spreads = spreads_of(inputs_at(deployment))
     return spreads | spreads_without_model(deployment.model)
 
 
@@ -355,7 +385,8 @@ def _row(
 @cache
 def _hardware_notes(system: str) -> tuple[str, ...]:
     entry = accelerators.find(system)
-    return constants.find(calibration_of(system), accelerator=entry.name).notes
+    borrowed = constants.find(calibration_of(system), accelerator=entry.name).notes
+    return (*stand_ins.notes(entry), *borrowed)
 
 
 def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float]:
@@ -407,7 +438,8 @@ def _rules(
         step = max((weights + kv_bytes) / stream, flops * tokens / peak) / loss
         return step, max(weights / stream, flops * prompt / (share * peak)) / loss
 
-    drawn = gpus * hardware(deployment.system, deployment.engine)["gpu.power.limit"]
+    limit = hardware(deployment.system, deployment.engine).get("gpu.power.limit", math.nan)
+    drawn = gpus * limit
     baselines = {}
     for name, share, loss in (("roofline", 1.0, 1.0), ("constant_mfu", 0.4, 0.6)):
         step, first = steps(share, loss)
