@@ -22,6 +22,8 @@ from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+# Ray gives its dashboard one minute, in which a busy machine does not load it.
+os.environ.setdefault("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "600")
 # Jobs are started with the `python` of the head's environment: this one.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 

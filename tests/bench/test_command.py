@@ -108,7 +108,7 @@ def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
     data = cli("graph", "--json").data
     assert list(data) == [
         "schema", "suite", "quick", "machine", "versions", "commit", "started", "seconds",
-        "load_average", "other_cores", "figures", "claim", "options",
+        "load_average", "other_cores", "figures", "claim", "options", "summary",
     ]  # fmt: skip
     assert data["schema"] == "assay.bench/1"
     assert set(data["versions"]) == {"assay", "python", *session.LIBRARIES}
@@ -116,6 +116,7 @@ def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
     assert list(figure) == [
         "name", "unit", "parameters", "value", "spread", "own", "ceiling", "rivals", "absent",
         "check", "bytes", "flops", "working_set_bytes", "cold", "note", "seeds", "stalls",
+        "stages",
     ]  # fmt: skip
     assert list(figure["own"]) == ["name", "value", "interval", "p10", "p90", "rounds", "calls"]
     assert list(figure["rivals"][0])[-2:] == ["ratio", "ratio_interval"]
@@ -219,6 +220,7 @@ def test_baseline_of_another_suite_is_refused_before_measuring(
     path = tmp_path / "then.json"
     cli("graph", "--save", str(path))
     data = json.loads(path.read_text())
+    del data["sha256"]
     path.write_text(json.dumps({**data, "suite": "pool"}))
     toy.settings = None
     found = cli("graph", "--compare", str(path))

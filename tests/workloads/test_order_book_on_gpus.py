@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assay import xp
 from assay.errors import InputError
 from assay.runtime import cuda
 from assay.workloads.order_book.books import Tops
-from assay.workloads.order_book.cuda_replay import KERNEL, Layout
+from assay.workloads.order_book.cuda_replay import KERNEL, Layout, check
 from assay.workloads.order_book.cuda_source import SOURCE, WIDTH
 from assay.workloads.order_book.events import ADD, CANCEL, MARKET, REDUCE, Events, generate
 from assay.workloads.order_book.plain import plain_tops
@@ -65,14 +66,19 @@ def on_host(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def replay(library: Any, events: Events, instruments: int) -> tuple[Tops, Any, Any]:
-    layout = Layout(events, instruments)
+    columns = (events.instrument, events.order, events.price)
+    layout = Layout(*(xp.asarray(column, copy=True) for column in columns), instruments)
     tops = Tops.empty(len(events))
-    orders = np.zeros(4 * int(layout.order_starts[-1]), np.uint32)
+    orders = np.zeros(4 * layout.orders, np.uint32)
+    rows, row_starts, order_starts, bases = (
+        part.to_numpy()
+        for part in (layout.rows, layout.row_starts, layout.order_starts, layout.bases)
+    )
     levels = np.full(2 * WIDTH * instruments, 9, np.uint64)
     rejected, outside = np.full(instruments, 9, np.uint32), np.full(instruments, 9, np.int32)
     arrays = [
         *(events.kind, events.side, events.order, events.price, events.quantity),
-        *(layout.rows, layout.row_starts, orders, layout.order_starts, levels, layout.bases),
+        *(rows, row_starts, orders, order_starts, levels, bases),
         *(*tops.columns, rejected, outside),
     ]
     pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
@@ -115,4 +121,21 @@ def test_prices_beyond_the_ladder_are_named(on_host: Any) -> None:
     assert rejected.tolist() == [0]
     assert tops.bid_quantity.tolist() == [5, 5]
     with pytest.raises(InputError, match="instrument: expected below 1, got 1"):
-        Layout(Events.of({**events.arrays, "instrument": [0, 1]}), 1)
+        check(Events.of({**events.arrays, "instrument": [0, 1]}), 1)
+    with pytest.raises(InputError, match="order: expected ids below"):
+        check(Events.of({**events.arrays, "order": [0, 1 << 40]}), 1)
+
+
+def test_events_and_orders_of_each_instrument_have_a_place() -> None:
+    instrument, order = [2, 0, 2, 4, 0], [7, 3, 9, 0, 1]
+    columns = (
+        np.array(instrument, np.uint16),
+        np.array(order, np.uint64),
+        np.arange(5, dtype=np.int32),
+    )
+    layout = Layout(*(xp.asarray(column, copy=True) for column in columns), 6)
+    assert layout.rows.tolist() == [1, 4, 0, 2, 3]
+    assert layout.row_starts.tolist() == [0, 2, 2, 4, 4, 5, 5]
+    assert layout.order_starts.tolist() == [0, 4, 4, 14, 14, 15, 15]
+    assert layout.bases.tolist() == [1 - WIDTH // 2, 0, -WIDTH // 2, 0, 3 - WIDTH // 2, 0]
+    assert layout.orders == 15

@@ -12,7 +12,7 @@ from assay.workloads.contract import DataSet, Missing, start_of
 from assay.workloads.protein import reference
 from assay.workloads.protein.configuration import SMALL_TRUNK
 from assay.workloads.protein.layers import Place
-from assay.workloads.protein.triangle import TriangleMultiplication
+from assay.workloads.protein.triangle import FusedTriangleMultiplication, TriangleMultiplication
 from assay.workloads.protein.weights import triangle_weights
 from assay.workloads.protein.workload import Protein
 
@@ -52,7 +52,7 @@ def test_pytorch_gives_the_same_logits(data: DataSet) -> None:
 
 
 @pytest.mark.parametrize("incoming", [False, True])
-@pytest.mark.parametrize("layout", ["rows", "channels"])
+@pytest.mark.parametrize("layout", ["rows", "channels", "fused"])
 @pytest.mark.parametrize("cauchy", [False, True])
 def test_triangles_are_multiplied(incoming: bool, layout: str, cauchy: bool) -> None:
     generator = np.random.default_rng(3)
@@ -61,7 +61,11 @@ def test_triangles_are_multiplied(incoming: bool, layout: str, cauchy: bool) -> 
     pairs = draw.astype(np.float32)
     mask = (generator.random((2, 12, 12)) < 0.7).astype(np.float32)
     weights, place = triangle_weights(48, 32, seed=5), Place(device("cpu"))
-    update = TriangleMultiplication(weights, place, incoming=incoming, layout=layout)
+    update = (
+        FusedTriangleMultiplication(weights, place, incoming=incoming)
+        if layout == "fused"
+        else TriangleMultiplication(weights, place, incoming=incoming, layout=layout)
+    )
     got = update(place.array(pairs), place.array(mask)).to_numpy()
     for index in range(2):
         expected = reference.triangle(
@@ -80,7 +84,8 @@ def test_a_triangle_by_hand() -> None:
     weights = dataclasses.replace(weights, **zero)
     pairs = np.arange(16, dtype=np.float32).reshape(1, 2, 2, 4) ** 2
     place = Place(device("cpu"))
-    got = TriangleMultiplication(weights, place, incoming=False)(place.array(pairs)).to_numpy()
+    update = FusedTriangleMultiplication(weights, place, incoming=False)
+    got = update(place.array(pairs)).to_numpy()
     # A norm of one channel is its bias; gates of 0 are one half.
     expected = weights.out_norm.bias[0] * 0.5 * weights.out[:, 0]
     np.testing.assert_allclose(got, np.broadcast_to(expected, got.shape), rtol=1e-5)

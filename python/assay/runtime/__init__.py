@@ -8,6 +8,7 @@ from assay.runtime.allocation_log import (
 from assay.runtime.array import Array as Array
 from assay.runtime.capabilities import Capabilities as Capabilities
 from assay.runtime.dtypes import DType as DType
+from assay.runtime.events import Event as Event
 from assay.runtime.graphs import (
     Graph as Graph,
     GraphNode as GraphNode,
@@ -16,9 +17,6 @@ from assay.runtime.graphs import (
 )
 from assay.runtime.hardware import (
     Device as Device,
-    Event as Event,
-    Record as Record,
-    Records as Records,
     Stream as Stream,
     device as device,
     devices as devices,
@@ -30,6 +28,7 @@ from assay.runtime.memory import (
     Reservation as Reservation,
     Tenant as Tenant,
 )
+from assay.runtime.records import Record as Record, Records as Records
 from assay.runtime.scheduling import (
     Decision as Decision,
     Partition as Partition,

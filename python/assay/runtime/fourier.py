@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
+import assay._native as native
 from assay._native import FORMATS
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.runtime.layout import row_major
-
-_KINDS: Final = {"fft": 0, "ifft": 1, "rfft": 2, "irfft": 3}
 
 
 def has_kernels(device: Device) -> bool:
@@ -40,7 +38,7 @@ def transform(operation: str, x: Array, length: int, scale: float) -> Array:
     x.device.operate(
         "fourier",
         [(array.buffer, array.offset, array.nbytes, FORMATS["f32"]) for array in (x, out)],
-        (rows, length, _KINDS[operation], float(scale)),
+        (rows, length, native.FOURIER_KINDS[operation], float(scale)),
         label=operation,
         bytes=x.nbytes + out.nbytes,
         flops=flops / 2 if operation in ("rfft", "irfft") else flops,

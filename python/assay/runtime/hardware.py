@@ -1,27 +1,28 @@
-"""Devices, their streams and events, and the records of what they ran."""
+"""Devices and their streams; one device is shared by all who name it."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from assay import paths
 from assay._native import (
     Buffer,
     Context,
-    NativeEvent,
     NativeKernel,
     NativeStream,
     cuda_time_launches,
     cuda_tune_gemms,
 )
-from assay.errors import InputError, UnknownNameError
+from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.runtime.allocation_log import AllocationLog
 from assay.runtime.capabilities import BY_KIND
 from assay.runtime.context_stack import ContextStack
+from assay.runtime.device_names import NAMES, kind_and_ordinal
+from assay.runtime.events import Event
 from assay.runtime.memory import (
     MemoryReport,
     OutstandingAllocation,
@@ -32,63 +33,13 @@ from assay.runtime.memory import (
     current_tenant,
     unsigned,
 )
+from assay.runtime.records import Record, Records
 
 if TYPE_CHECKING:
     from assay._native import WorkTrace
     from assay.runtime import cuda
 else:
     cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
-
-NAMES: Final = ("cpu", "sim")
-"""The devices of every machine."""
-
-
-class Record(NamedTuple):
-    """One completed operation or memory event."""
-
-    sequence: int
-    kind: str
-    """launch, copy to device, copy to host, copy within device, copy within host, fill, graph,
-    allocate or free"""
-    name: str
-    stream: int
-    bytes: int
-    flops: float
-    submitted_ns: int
-    start_ns: int | None
-    end_ns: int | None
-    failure: str | None
-    graph: int | None
-    """the id of the replayed graph; its nodes name the operations inside"""
-    task: int | None
-    """the id of the task that it was charged to"""
-
-
-class Records(NamedTuple):
-    """Records in order, and how many were dropped before them."""
-
-    records: list[Record]
-    dropped: int
-
-
-class Event:
-    """An event in a stream, which other streams and the host can wait for."""
-
-    def __init__(self, native: NativeEvent) -> None:
-        """Wrap a native event; `Stream.record` creates one."""
-        self._native = native
-
-    def query(self) -> bool:
-        """Whether the stream has reached the event."""
-        return self._native.query()
-
-    def synchronize(self) -> None:
-        """Wait until the stream has reached the event."""
-        self._native.synchronize()
-
-    def elapsed_ns(self, earlier: Event) -> int:
-        """Nanoseconds of device time since an earlier event; both must have been reached."""
-        return self._native.elapsed_ns(earlier._native)
 
 
 class Stream(ContextStack):
@@ -168,7 +119,7 @@ class Device(ContextStack):
         `watchdog_seconds` bounds waits for a GPU. `allow_tf32` allows TF32 in single-precision
         GEMMs on a GPU; the default is the environment variable `ASSAY_ALLOW_TF32`.
         """
-        kind, ordinal = _split(name)
+        kind, ordinal = kind_and_ordinal(name)
         limits = {
             "memory_bytes": memory_bytes,
             "pool_bytes": pool_bytes,
@@ -461,20 +412,6 @@ _SHARED: Final[dict[str, Device]] = {}
 _SHARED_LOCK: Final = threading.Lock()
 
 
-def _split(name: str) -> tuple[Literal["cpu", "sim", "cuda"], int]:
-    """The kind and ordinal of a device name."""
-    if name == "cpu":
-        return "cpu", 0
-    if name == "sim":
-        return "sim", 0
-    kind, colon, number = name.partition(":")
-    if kind == "cuda" and (not colon or number.isdecimal()):
-        return "cuda", int(number or 0)
-    raise UnknownNameError(
-        f'unknown device "{name}"', f"one of: {', '.join(NAMES)}, auto, cuda:0, cuda:1, ..."
-    )
-
-
 def device(name: str | Device | None = None) -> Device:
     """The shared device of this name; a `Device` is returned unchanged.
 
@@ -492,7 +429,7 @@ def device(name: str | Device | None = None) -> Device:
         name = next(iter(cuda.names()), "cpu")
         if name == "cpu":
             cuda.warn_fallback()
-    kind, ordinal = _split(name)
+    kind, ordinal = kind_and_ordinal(name)
     key = f"cuda:{ordinal}" if kind == "cuda" else kind
     with _SHARED_LOCK:
         if key not in _SHARED:

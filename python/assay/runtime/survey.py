@@ -151,7 +151,8 @@ def processor() -> dict[str, Any]:
 
 def _devices() -> list[DeviceFinding]:
     from assay.runtime import cuda
-    from assay.runtime.hardware import NAMES, device
+    from assay.runtime.device_names import NAMES
+    from assay.runtime.hardware import device
 
     findings: list[DeviceFinding] = []
     for name in (*NAMES, *cuda.names()):

@@ -7,14 +7,18 @@ measured by `assay bench` and tuned by `assay run` without further code.
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from assay.errors import InputError
 from assay.load.workloads.measurement import Setting
 from assay.runtime.hardware import Device
 
@@ -109,6 +113,10 @@ class Program(ABC):
     def poison(self) -> None:
         """Overwrite all outputs (NaN, -1), so that what is not written again cannot pass."""
 
+    def own_seconds(self) -> float | None:
+        """Seconds of the last run by a clock of the program's own; None where the caller's counts."""
+        return None
+
     def close(self) -> None:  # noqa: B027
         """Give back memory, threads and processes, where there are such."""
 
@@ -130,6 +138,8 @@ class WorkloadRival(ABC):
     is_exact: bool = True
     """Whether its outputs are verified as ours are; a rival that computes less says so in `note`."""
     note: str = ""
+    packages: Mapping[str, str | None] = MappingProxyType({})
+    """What it is made of: None for a package whose version Python knows, else the version."""
 
     @abstractmethod
     def prepare(self, data: DataSet, device: Device) -> Program | Missing:
@@ -157,6 +167,12 @@ class ArrayWorkload(ABC):
     sizes: Sizes
     devices: tuple[str, ...] = ("cpu",)
     """Kinds of devices that its programs run on."""
+    gpu_cases: Sequence[ArrayWorkload] = ()
+    """What is measured on a GPU in its place, a workload a case."""
+    case: str = ""
+    """Which of these it is; empty for a workload that stands alone."""
+    subject: str = "assay"
+    """Who is measured: us, unless the work is somebody else's."""
     rivals: Sequence[WorkloadRival] = ()
 
     @abstractmethod
@@ -165,6 +181,35 @@ class ArrayWorkload(ABC):
 
         Arrays have the same shapes for every seed, padded where counts differ.
         """
+
+    def read(self, path: Path, units: int) -> DataSet:
+        """Inputs of a staged file, whose hash was checked: a NumPy archive."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return DataSet({name: archive[name] for name in archive.files}, units)
+        except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path}: expected a NumPy archive (.npz), got {error}") from None
+
+    def title(self, size: int) -> str:
+        """What a case of so many units is called."""
+        plural = "" if size == 1 else "s"
+        return f"{self.name}, {size:,} {self.unit}{plural}"
+
+    def summary(self, figures: Sequence[Any]) -> str:
+        """A line about the measured figures together; empty where each stands for itself."""
+        return ""
+
+    def amount(self, data: DataSet) -> float:
+        """What the headline figure counts in a run: units of work."""
+        return float(data.units)
+
+    def notes(self, data: DataSet) -> Sequence[str]:
+        """What a reader of the figure must know of how it was measured."""
+        return ()
+
+    def sources(self) -> Mapping[str, str]:
+        """Files that are no part of a package, with their hashes."""
+        return {}
 
     @abstractmethod
     def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:

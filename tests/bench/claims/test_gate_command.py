@@ -118,6 +118,7 @@ def test_a_planted_slowdown_of_five_percent_fails_the_gate(
 def test_a_result_without_seeds_and_stalls_fails(cli: Callable[..., Outcome], thing: Thing) -> None:
     cli("run", "bench.toml", "--save", "kept.json")
     data = json.loads(Path("kept.json").read_text())
+    del data["sha256"]
     for figure in data["figures"]:
         del figure["seeds"], figure["stalls"]
     Path("kept.json").write_text(json.dumps(data))
@@ -135,6 +136,11 @@ def test_a_missed_target_fails_and_an_absent_rival_too(
     outcome = cli("gate", "bench.toml")
     assert outcome.code == 1
     assert "NumPy: not installed" in outcome.out
+    best = CLAIM.replace('over = "NumPy"', 'over = "best rival"')
+    Path("bench.toml").write_text(best)
+    (line,) = [line for line in json.loads(cli("gate", "bench.toml", "--json").out)["gates"]
+               if line["gate"] == "target"]  # fmt: skip
+    assert line["reason"] == "best rival: none was measured: NumPy not installed"
 
 
 def test_a_required_rival_that_is_absent_is_one_line_and_exit_two(
@@ -145,7 +151,7 @@ def test_a_required_rival_that_is_absent_is_one_line_and_exit_two(
     Path("bench.toml").write_text(text)
     outcome = cli("run", "bench.toml")
     assert outcome.code == 2
-    assert "thing: expected the rival NumPy, which is not installed" in outcome.err
+    assert "thing: expected the rival NumPy, got none: not installed" in outcome.err
     assert "hint: install it" in outcome.err
 
 
@@ -165,6 +171,7 @@ def test_another_machine_is_said_and_judged_by_the_rival(
 ) -> None:
     cli("run", "bench.toml", "--save", "kept.json")
     data = json.loads(Path("kept.json").read_text())
+    del data["sha256"]
     data["machine"] |= {"fingerprint": "0123456789abcdef", "processor": "Another CPU"}
     Path("kept.json").write_text(json.dumps(data))
     outcome = cli("reproduce", "kept.json")
@@ -175,6 +182,35 @@ def test_another_machine_is_said_and_judged_by_the_rival(
     alone = cli("reproduce", "kept.json")
     assert alone.code == 3
     assert "another machine" in alone.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate", "bench.toml", "--result", "kept.json"),
+        ("table", "kept.json"),
+        ("compare", "kept.json", "kept.json"),
+        ("reproduce", "kept.json"),
+        ("run", "bench.toml", "--compare", "kept.json"),
+    ],
+)
+def test_an_edited_result_is_refused_and_one_without_a_hash_is_named(
+    cli: Callable[..., Outcome], thing: Thing, words: tuple[str, ...]
+) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    text = Path("kept.json").read_text()
+    assert "not sealed" not in cli(*words).err
+    data = json.loads(text)
+    data["figures"][0]["own"]["rounds"][0] *= 2
+    Path("kept.json").write_text(json.dumps(data))
+    edited = cli(*words)
+    assert edited.code == 2
+    assert (
+        "kept.json was changed after it was written: expected the content of sha256" in edited.err
+    )
+    del data["sha256"]
+    Path("kept.json").write_text(json.dumps(data))
+    assert cli(*words).err.count("not sealed: kept.json") == 1
 
 
 def test_results_are_compared_and_printed_as_tables(

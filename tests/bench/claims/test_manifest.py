@@ -37,7 +37,7 @@ units = 100
 def workload(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
     monkeypatch.setitem(registry.WORKLOADS, "running-sums", "running_sums")
-    for module in ("suites.array_workload", "claims.manifest", "claims.running"):
+    for module in ("suites.array_workload", "claims.suites"):
         monkeypatch.setattr(f"assay.bench.{module}.workload_named", lambda _: RunningSums())
     monkeypatch.chdir(tmp_path)
 

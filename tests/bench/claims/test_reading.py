@@ -56,8 +56,12 @@ def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("[run]", "[runs]", 'unknown key "runs"'),
+        ('generator = "gemm"', 'generator = "gemv"', 'data.generator: expected "gemm"'),
+        ("GFLOP/s", "furlongs", 'unknown metric "furlongs"'),
+        ("[1, 2, 3]", "[1, 2, -3]", "expected different numbers, none below 0, got"),
+        ("[1, 2, 3]", "[1, 2, 3]\nsize = 0", "data.size: expected at least 1, got 0"),
         ("saturation", "saturated", 'gates: unknown key "saturated"'),
-        ('suite = "gemm"', "", "expected either suite or workload, got none"),
+        ('suite = "gemm"', "", "expected one of suite, workload and [work], got none"),
         ('suite = "gemm"', 'suite = "gem"', 'unknown suite or workload "gem"'),
         ('unit = "FLOP"', "", "unit: expected a text, got 'nothing'"),
         ("seeds = [1, 2, 3]", "", "data.seeds: expected at least 3 seeds, got none"),

@@ -13,15 +13,16 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells what threads do"
 )
 
-WORK = bytes(64 << 20)
+SHORT, LONG = 100_000, 2_000_000
+"""Iterations of some hundredths of a second, and of about a second."""
 
 
-def _spinner() -> tuple[threading.Thread, list[float]]:
+def _spinner(iterations: int) -> tuple[threading.Thread, list[float]]:
     """A thread that works without the GIL, and the times at which it ended."""
     ended: list[float] = []
 
     def work() -> None:
-        hashlib.sha256(WORK)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", iterations)
         ended.append(time.perf_counter())
 
     thread = threading.Thread(target=work)
@@ -29,8 +30,9 @@ def _spinner() -> tuple[threading.Thread, list[float]]:
     return thread, ended
 
 
-def test_waits_for_a_running_thread() -> None:
-    thread, ended = _spinner()
+def test_waits_for_a_running_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiescence, "_TIMEOUT_SECONDS", 60.0)
+    thread, ended = _spinner(SHORT)
     time.sleep(0.005)
     assert quiescence.wait_until_idle()
     assert ended
@@ -39,7 +41,7 @@ def test_waits_for_a_running_thread() -> None:
 
 def test_times_out_on_a_thread_that_keeps_running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quiescence, "_TIMEOUT_SECONDS", 0.002)
-    thread, ended = _spinner()
+    thread, ended = _spinner(LONG)
     time.sleep(0.005)
     assert not quiescence.wait_until_idle()
     assert not ended

@@ -3,12 +3,14 @@
 import itertools
 import math
 import os
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from assay import xp
-from assay.bench.harness import checks, inputs
+from assay.bench.harness import checks, clocks, inputs, runner
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Subject
 from assay.bench.harness.clocks import (
     DeviceClock,
@@ -87,11 +89,22 @@ def test_amounts_and_units() -> None:
     assert run(many, "ms").value == pytest.approx(10.0)
 
 
-def test_slow_rival_skips_rounds() -> None:
-    import time
+def test_slow_rival_skips_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [100.0]
 
-    slow = Subject("slow", lambda _: time.sleep(0.02), HostClock())
-    prepared = PreparedCase(Subject("own", lambda _: None, HostClock()), RIGHT, rivals=[slow])
+    def taking(seconds: float) -> Callable[[int], None]:
+        def call(_: int) -> None:
+            now_s[0] += seconds
+
+        return call
+
+    clock = SimpleNamespace(
+        perf_counter=lambda: now_s[0], perf_counter_ns=lambda: round(now_s[0] * 1e9)
+    )
+    monkeypatch.setattr(runner, "time", clock)
+    monkeypatch.setattr(clocks, "time", clock)
+    slow = Subject("slow", taking(0.02), HostClock())
+    prepared = PreparedCase(Subject("own", taking(1e-6), HostClock()), RIGHT, rivals=[slow])
     found = run(prepared, effort=SamplingPlan(0.01, 8, 8, 1e-6, 5.0))
     assert len(found.own.values) == 8
     assert len(found.rivals[0].values) == 3

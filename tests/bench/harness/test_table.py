@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from assay.bench.harness.comparison import compare
-from assay.bench.harness.table import TIMES_AT_MOST, conditions, markdown, rows
+from assay.bench.harness.merging import merged
+from assay.bench.harness.table import TIMES_AT_MOST, columns_of, conditions, markdown, rows
+from assay.errors import AssayError
 
 Make = Callable[..., Any]
 
@@ -78,3 +80,39 @@ def test_bars_are_printed_with_their_verdict(
     times = f"{own:.2f} ({own:.2f} to {own:.2f})"
     assert f"thing: {times} times as long as import numpy, bar 4: {verdict}" in text
     assert not any("bar" in line for line in conditions(make_result(figure)))
+
+
+def test_quantiles_are_columns_of_ours_and_of_rivals(make_figure: Make, make_result: Make) -> None:
+    samples = [float(value) for value in range(1, 102)]
+    figure = make_figure(samples, rivals={"NumPy": [2 * value for value in samples]})
+    header, (line,) = rows(make_result(figure), columns=columns_of("min, p50,p99"))
+    cells = dict(zip(header, line, strict=True))
+    assert [cells[name] for name in ("min", "p50", "p99")] == [
+        "1; NumPy 2",
+        "51; NumPy 102",
+        "100; NumPy 200",
+    ]
+    assert "| min | p99 |" in markdown(make_result(figure), columns=["min", "p99"])
+    with pytest.raises(AssayError, match='"p95"'):
+        columns_of("p50,p95")
+
+
+def test_stages_and_notes_of_several_seeds_are_printed_once(
+    make_figure: Make, make_result: Make
+) -> None:
+    by_seed = {
+        seed: dataclasses.replace(
+            make_figure([1.0] * 3),
+            note=f"no floor; seed {seed}",
+            stages={"sort": {"assay": [seed * 1e-6], "NumPy": [2e-6 * seed]}},
+        )
+        for seed in (1, 2, 3)
+    }
+    figure = merged(by_seed)
+    assert figure.note == "no floor; seed 1; seed 2; seed 3"
+    result = dataclasses.replace(make_result(figure), summary="geometric mean: 2 us")
+    lines = conditions(result)
+    assert "geometric mean: 2 us" in lines
+    assert [line for line in lines if line.startswith("sort")] == [
+        "sort: p50 2.0 us, p99 3.0 us, NumPy p50 4.0 us, p99 6.0 us"
+    ]

@@ -1,5 +1,6 @@
 """Servers side by side: their start and end, what they are asked, and the floor of a run."""
 
+import itertools
 import os
 import signal
 import sys
@@ -143,6 +144,28 @@ def test_a_random_checkpoint_has_the_weights_of_its_shape(monkeypatch, tmp_path)
     assert stored.tokenizer.encode(text) == list(text.encode()) == dummy.tokenizer.encode(text)
     with pytest.raises(AssayError, match='unknown shape "gpt-9"'):
         write_checkpoint(tmp_path, "gpt-9")
+
+
+def test_plain_answers_of_a_random_checkpoint_are_letters_far_from_any_tie(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    small = {
+        "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 4096,
+        "max_position_embeddings": 512, "bos_token_id": 4000, "eos_token_id": 4001,
+    }  # fmt: skip
+    shape = dummy_weights.SHAPES["llama-3-8b-shape"] | small
+    monkeypatch.setitem(dummy_weights.SHAPES, "small-shape", shape)
+    write_checkpoint(tmp_path / "model", "small-shape", plain=True)
+    params = SamplingParams(max_tokens=100, temperature=0.0, ignore_eos=True, logprobs=2)
+    prompts = ["The ferry leaves at nine.", "x"]
+    with Engine.load(str(tmp_path / "model"), "cpu", kv_tokens=1024) as engine:
+        answers = engine.generate(prompts, params)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        places = [ord(letter) - 32 for letter in prompt[-1] + answer.text]
+        assert len(places) == 101
+        assert {(after - before) % 95 for before, after in itertools.pairwise(places)} == {37}
+        best = [[logprob for _, logprob in chunk.top_logprobs] for chunk in answer.logprobs]
+        assert min(first - second for first, second in best) > 10.0
 
 
 def test_records_are_longer_than_their_answers_and_adapters_take_turns():

@@ -28,7 +28,7 @@ def test_counts_of_the_generator_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_analysis, "has_hta", lambda: False)
+    monkeypatch.setattr(trace_analysis, "has_hta", lambda _: False)
     cases = trace.cases(Settings(Device("cpu"), sizes=((1700,),)))
     assert [case.unit for case in cases] == ["s", "MB", "s", "MB"]
     prepared = cases[0].prepare()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from assay.bench.claims.claim import Gates, Target
-from assay.bench.harness.case import UNITS
+from assay.bench.claims.claim import BEST_RIVAL, Gates, Target
+from assay.bench.harness.case import unit_named
 from assay.bench.harness.comparison import INVALID, Verdict, compare
 from assay.bench.harness.result import Figure, Result, Series
 from assay.bench.harness.statistics import median, median_interval
 from assay.errors import InputError
 
-BEST_RIVAL: Final = "best rival"
 Passing = Literal["passed", "failed", "undecided"]
 PASSED: Final[Passing] = "passed"
 FAILED: Final[Passing] = "failed"
@@ -68,6 +67,8 @@ def _spread(figure: Figure, gates: Gates) -> GateLine:
     medians = [median(values) for values in figure.by_seed(figure.own.rounds).values()]
     if not medians:
         return _line(figure, "spread", FAILED, "no rounds by seed")
+    if len(medians) == 1:
+        return _line(figure, "spread", UNDECIDED, "one seed: there is nothing to compare")
     middle = median(medians)
     spread = (max(medians) - min(medians)) / middle if middle else 0.0
     if spread <= gates.spread:
@@ -107,8 +108,7 @@ def _target(figure: Figure, target: Target) -> GateLine:
     if target.over:
         rival = _rival(figure, target.over)
         if rival is None:
-            reason = figure.absent.get(target.over, "not measured")
-            return _line(figure, "target", FAILED, f"{target.over}: {reason}")
+            return _line(figure, "target", FAILED, f"{target.over}: {_why_absent(figure, target)}")
         values, what = figure.ratios(rival), f"x {rival.name}"
     else:
         values, what = list(figure.own.rounds), f" {figure.unit}"
@@ -127,10 +127,17 @@ def _target(figure: Figure, target: Target) -> GateLine:
     return _line(figure, "target", verdict, reason)
 
 
+def _why_absent(figure: Figure, target: Target) -> str:
+    if target.over != BEST_RIVAL:
+        return figure.absent.get(target.over, "not measured")
+    reasons = [f"{name} {reason}" for name, reason in figure.absent.items()]
+    return f"none was measured: {'; '.join(reasons)}" if reasons else "none was measured"
+
+
 def _rival(figure: Figure, name: str) -> Series | None:
     if name != BEST_RIVAL:
         return next((rival for rival in figure.rivals if rival.name == name), None)
-    best = max if UNITS[figure.unit].higher_is_better else min
+    best = max if unit_named(figure.unit).higher_is_better else min
     return best(figure.rivals, key=lambda rival: rival.median) if figure.rivals else None
 
 

@@ -12,9 +12,9 @@ from assay import json_records, paths
 from assay.bench.claims import staging
 from assay.bench.claims.claim import Claim
 from assay.bench.claims.reading import claim_named
+from assay.bench.claims.suites import workload_of
 from assay.errors import InputError
 from assay.files import read_json
-from assay.workloads.registry import WORKLOADS, workload as workload_named
 
 SCHEMA: Final = "assay.manifest/1"
 STAGED: Final = "staged"
@@ -64,18 +64,20 @@ def _entries(claim: Claim, budget_bytes: int) -> list[Entry]:
     if data.file:
         kept = staging.stage(claim, budget_bytes)
         return [Entry(claim.name, STAGED, data.file, None, data.units, kept.sha256, kept.nbytes)]
-    if claim.suite not in WORKLOADS:
+    workload = workload_of(claim)
+    if workload is None:
         return [
             Entry(claim.name, BY_SUITE, data.generator, seed, None, None, None)
             for seed in data.seeds
         ]
-    workload = workload_named(claim.suite)
     size = data.size or workload.sizes.usual
     entries = []
     for seed in data.seeds:
         made = workload.generate(seed, size)
         nbytes = sum(array.nbytes for array in made.arrays.values())
-        entries.append(Entry(claim.name, GENERATED, claim.suite, seed, size, made.sha256, nbytes))
+        # A claim that brings its work along is found by its file.
+        generator = claim.suite if claim.work is None else str(claim.path)
+        entries.append(Entry(claim.name, GENERATED, generator, seed, size, made.sha256, nbytes))
     return entries
 
 
@@ -113,7 +115,10 @@ def _verified(entry: Entry) -> Verdict:
     if entry.source == BY_SUITE:
         return Verdict(entry, INTACT, "made anew in every run")
     if entry.source == GENERATED:
-        made = workload_named(entry.generator).generate(entry.seed or 0, entry.size or 1)
+        workload = workload_of(claim_named(entry.generator))
+        if workload is None:
+            return Verdict(entry, MISSING, f"{entry.generator} generates nothing")
+        made = workload.generate(entry.seed or 0, entry.size or 1)
         return _compared(entry, made.sha256, "generated again")
     path = staging.folder() / str(entry.sha256)
     if not path.is_file():

@@ -13,16 +13,17 @@ from typing import Any, Final
 
 from assay.answers import Answer, data_of
 from assay.bench.claims.running import Prepared
-from assay.bench.harness.case import Case, Subject
+from assay.bench.harness.case import Case, PreparedCase, Subject
 from assay.bench.harness.seeding import seeded
 from assay.bench.harness.selection import cases as chosen_cases
 from assay.bench.rivals.pytorch import without_pytorch
 from assay.lazy_import import pl
 from assay.observe import schema
-from assay.observe.header import TraceHeader
+from assay.observe.header import CASE, TraceHeader
 from assay.observe.trace import Trace
 from assay.runtime.fingerprint import machine
-from assay.runtime.hardware import Device, Record
+from assay.runtime.hardware import Device
+from assay.runtime.records import Record
 
 PROFILERS: Final = {
     "Nsight Systems": ("nsys", ("profile", "--trace=cuda,nvtx", "--output")),
@@ -66,20 +67,26 @@ def profile(
         events: list[Event] = []
         steps: list[Event] = []
         about = []
+        work = []
         dropped = 0
         for case in cases:
             say(case.name)
-            recorded, lost = _recorded(case, device, calls, len(steps))
+            ready = case.prepare()
+            work.append(_work(case, ready))
+            recorded, lost = _recorded(case.name, ready.own, device, calls, steps)
             dropped += lost
-            events += [event for call in recorded for event in call.events]
+            events += [event for call in recorded for event in (*call.host, *call.device)]
             steps += [call.step for call in recorded]
             about.append(_summary(case.name, recorded))
     header = TraceHeader(
         run=prepared.claim.name,
         hardware=machine(device).to_data(),
-        clock="monotonic",
         dropped=dropped,
-        degradations=["steps are calls of a case; records of a call begin where the call does"],
+        degradations=[
+            "steps are calls of a case, laid one after the other: time between is left out"
+        ],
+        # Steps of several cases are not alike.
+        metadata={CASE: work[0]} if len(work) == 1 else {},
     )
     Trace(
         header, _table(events, schema.event_columns()), _table(steps, schema.step_columns())
@@ -90,40 +97,62 @@ def profile(
 @dataclass(frozen=True, slots=True)
 class _Call:
     step: Event
-    events: list[Event]
+    host: list[Event]
+    device: list[Event]
 
 
-def _recorded(case: Case, device: Device, calls: int, first: int) -> tuple[list[_Call], int]:
-    """Calls of our code, each with the records of the device."""
-    own: Subject = case.prepare().own
+def _work(case: Case, ready: PreparedCase) -> dict[str, Any]:
+    """What one call of a case needs, for its floor."""
+    counted = {"flops": ready.flops, "bytes": ready.bytes, "serial_steps": ready.serial_steps}
+    return {"name": case.name, **counted}
+
+
+def _recorded(
+    name: str, own: Subject, device: Device, calls: int, before: Sequence[Event]
+) -> tuple[list[_Call], int]:
+    """Calls of our code, each with the records of the device and when each was submitted.
+
+    A call begins where the one before it ended: what the harness does between them is left out.
+    """
     own.call(0)
     device.synchronize()
     device.take_records()
-    recorded, dropped = [], 0
+    recorded: list[_Call] = []
+    dropped = 0
     for number in range(calls):
-        start = time.monotonic_ns()
+        begun = time.monotonic_ns()
         own.call(number)
         device.synchronize()
         end = time.monotonic_ns()
+        if own.began_ns is not None:
+            begun = own.began_ns()
+        ahead = time.monotonic_ns() - device.now_ns()
         taken = device.take_records()
         dropped += taken.dropped
-        timed = [record for record in taken.records if record.kind not in _UNTIMED]
-        step = first + number
-        shift = start - min((record.submitted_ns for record in timed), default=start)
-        events = [
-            {
-                **{"kind": "range", "name": case.name, "category": "bench", "step": step},
-                **{"start_ns": start, "dur_ns": end - start, "rank": 0, "device": None},
-            },
-            *(_event(record, shift, step) for record in timed if record.end_ns is not None),
+        timed = [
+            record
+            for record in taken.records
+            if record.kind not in _UNTIMED
+            and record.end_ns is not None
+            and record.submitted_ns + ahead >= begun
         ]
-        busy = sum(event["dur_ns"] for event in events[1:])
+        steps = [*before, *(call.step for call in recorded)]
+        start = steps[-1]["start_ns"] + steps[-1]["dur_ns"] if steps else begun
+        step, shift = len(steps), ahead + start - begun
+        end += start - begun
+        whole = {
+            **{"kind": "range", "name": name, "category": "bench", "step": step},
+            **{"start_ns": start, "dur_ns": end - start, "rank": 0, "device": None},
+        }
+        events = [_event(record, shift, step) for record in timed]
+        busy = sum(event["dur_ns"] for event in events)
         recorded.append(
             _Call(
                 {
                     **{"step": step, "rank": 0, "start_ns": start, "dur_ns": end - start},
-                    **{"device_ns": busy if events[1:] else None, "source": "annotation"},
+                    **{"device_ns": busy if events else None, "source": "annotation"},
                 },
+                [whole, *_host(device, whole, timed, shift)],
                 events,
             )
         )
@@ -141,6 +170,7 @@ def _event(record: Record, shift: int, step: int) -> Event:
         "rank": 0,
         "device": 0,
         "stream": record.stream,
+        "correlation": record.sequence + 1,
         "step": step,
         "op": record.name or record.kind,
         "bytes": record.bytes,
@@ -148,11 +178,27 @@ def _event(record: Record, shift: int, step: int) -> Event:
     }
 
 
+def _host(device: Device, whole: Event, timed: Sequence[Record], shift: int) -> Iterator[Event]:
+    """What the host did: on a CPU, whose operations it runs itself, all that is between them.
+
+    On others when it submitted each: one that begins late was submitted late, or queued.
+    """
+    if device.host_memory:
+        yield {**whole, "kind": "host", "name": "program", "category": "engine"}
+        return
+    for record in timed:
+        yield {
+            **{"kind": "api", "name": f"submit {record.name or record.kind}", "rank": 0},
+            **{"start_ns": record.submitted_ns + shift, "dur_ns": 0},
+            "correlation": record.sequence + 1,
+        }
+
+
 def _summary(name: str, recorded: Sequence[_Call]) -> dict[str, Any]:
     wall = sum(call.step["dur_ns"] for call in recorded)
     by_name: dict[str, list[int]] = {}
     for call in recorded:
-        for event in call.events[1:]:
+        for event in call.device:
             by_name.setdefault(event["name"], []).append(event["dur_ns"])
     rows = [
         {"operation": operation, "count": len(times), "ns": sum(times), "share": sum(times) / wall}

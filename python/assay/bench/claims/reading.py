@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from assay.bench.claims.claim import SEEDS, Claim, ClaimData, ClaimRun, Gates, Rivals, Target
+from assay.bench.claims import reading_work
+from assay.bench.claims.claim import (
+    BEST_RIVAL,
+    SEEDS,
+    Claim,
+    ClaimData,
+    ClaimRun,
+    Gates,
+    Rivals,
+    Target,
+)
+from assay.bench.claims.tables import known_keys, table
+from assay.bench.harness.case import UNITS
 from assay.bench.suites.registry import SUITES
 from assay.errors import InputError, unknown_name
 from assay.files import read_toml
@@ -17,7 +29,6 @@ FILE: Final = "bench.toml"
 FOLDER: Final = Path("bench") / "claims"
 _HASH_DIGITS: Final = 64
 _TEXTS: Final = ("name", "about", "suite", "unit", "metric")
-Table = TypeVar("Table", ClaimData, ClaimRun, Rivals, Gates, Target)
 
 
 def find_claim(text: str) -> Claim | None:
@@ -44,10 +55,7 @@ def claim_named(text: str) -> Claim:
     if text in SUITES or text in WORKLOADS:
         return Claim(text, f"the suite {text}", text, "", "", ClaimData(generator=text))
     raise unknown_name(
-        "suite or claim",
-        text,
-        (*claim_names(), *SUITES, *WORKLOADS),
-        "assay bench run --help lists them",
+        "suite or claim", text, (*claim_names(), *SUITES, *WORKLOADS), "assay bench list has them"
     )
 
 
@@ -65,54 +73,115 @@ def claim_names() -> list[str]:
 def read_claim(path: Path) -> Claim:
     """Read a claim; raises `InputError` for anything else."""
     raw = read_toml("claim", path)
-    known = {field.name for field in dataclasses.fields(Claim)} - {"path"} | {"workload"}
-    _known(path, "", raw, known)
-    if ("suite" in raw) == ("workload" in raw):
+    known = {field.name for field in dataclasses.fields(Claim)} - {"path"}
+    known_keys(path, "", raw, known | {"workload", "reference"})
+    kinds = [name for name in ("suite", "workload", "work") if name in raw]
+    if len(kinds) != 1:
         raise InputError(
-            f"{path}: expected either suite or workload, got {'both' if 'suite' in raw else 'none'}",
-            'suite = "gemm", or workload = "order-book"',
+            f"{path}: expected one of suite, workload and [work], got {' and '.join(kinds) or 'none'}",
+            'suite = "gemm", workload = "order-book", or [work] with a function or command of your own',
         )
+    if "work" in raw:
+        return _own(path, raw)
+    if "reference" in raw:
+        raise InputError(f"{path}: reference: expected it beside [work], got it of a {kinds[0]}")
     offered = tuple(WORKLOADS) if "workload" in raw else SUITES
     raw = {**raw, "suite": raw.pop("workload", raw.get("suite"))}
+    _check_texts(path, raw)
+    if raw["suite"] not in offered:
+        unknown = unknown_name("suite or workload", raw["suite"], offered)
+        raise InputError(f"{path}: {unknown.message}", unknown.hint)
+    data = table(path, "data", raw.get("data", {}), ClaimData)
+    _check_data(path, data)
+    if data.generator not in ("", raw["suite"]):
+        raise InputError(
+            f'{path}: data.generator: expected "{raw["suite"]}", which makes the data of this claim, '
+            f'got "{data.generator}"'
+        )
+    for metric in raw["metric"].split(", "):
+        if metric not in UNITS:
+            unknown = unknown_name("metric", metric, UNITS)
+            raise InputError(f"{path}: {unknown.message}", unknown.hint)
+    return Claim(
+        **{name: raw[name] for name in _TEXTS},
+        data=data,
+        run=table(path, "run", raw.get("run", {}), ClaimRun),
+        rivals=table(path, "rivals", raw.get("rivals", {}), Rivals),
+        gates=_gates(path, raw.get("gates", {})),
+        path=path,
+    )
+
+
+def _own(path: Path, raw: dict[str, Any]) -> Claim:
+    """A claim that brings its work along; its name is that of its results."""
+    raw = {**raw, "suite": raw.get("name")}
+    _check_texts(path, raw)
+    if raw["name"] in (*SUITES, *WORKLOADS):
+        raise InputError(
+            f"{path}: name: expected another than that of a suite, got {raw['name']!r}"
+        )
+    work, rivals = reading_work.read_work(path, raw)
+    data = table(path, "data", raw.get("data", {}), ClaimData)
+    _check_data(path, data, is_own=True)
+    reading_work.check_metric(path, raw["unit"], raw["metric"], work)
+    reading_work.check_placeholders(path, work, data)
+    run = table(path, "run", raw.get("run", {}), ClaimRun)
+    for name in ("dtypes", "model", "settings"):
+        if getattr(run, name):
+            raise InputError(f"{path}: run.{name}: expected none beside [work], which has no such")
+    gates = _gates(path, raw.get("gates", {}))
+    check_targets(f"{path}: ", gates, rivals.names)
+    return Claim(
+        **{name: raw[name] for name in _TEXTS},
+        data=data,
+        run=run,
+        rivals=rivals,
+        gates=gates,
+        work=work,
+        path=path,
+    )
+
+
+def check_targets(where: str, gates: Gates, rivals: Sequence[str]) -> None:
+    """Refuse a target over a rival that there is not, before anything is measured."""
+    offered = (BEST_RIVAL, *rivals)
+    for place, target in enumerate(gates.target):
+        if target.over and target.over not in offered:
+            unknown = unknown_name("rival", target.over, offered)
+            raise InputError(f"{where}gates.target[{place}].over: {unknown.message}", unknown.hint)
+
+
+def _check_texts(path: Path, raw: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(raw.get(name), str) or not raw[name]:
             raise InputError(
                 f"{path}: {name}: expected a text, got {raw.get(name, 'nothing')!r}",
                 "docs/guides/claims.md has an example",
             )
-    if raw["suite"] not in offered:
-        unknown = unknown_name("suite or workload", raw["suite"], offered)
-        raise InputError(f"{path}: {unknown.message}", unknown.hint)
-    data = _table(path, "data", raw.get("data", {}), ClaimData)
-    _check_data(path, data)
-    gates = dict(raw.get("gates", {})) if isinstance(raw.get("gates", {}), dict) else {}
+
+
+def _gates(path: Path, raw: Any) -> Gates:
+    gates = dict(raw) if isinstance(raw, dict) else {}
     targets = gates.pop("target", [])
     if not isinstance(targets, list):
         raise InputError(f"{path}: gates.target: expected [[gates.target]], got {targets!r}")
     judged = dataclasses.replace(
-        _table(path, "gates", gates, Gates),
+        table(path, "gates", gates, Gates),
         target=tuple(
             _target(path, f"gates.target[{place}]", target) for place, target in enumerate(targets)
         ),
     )
     _check_gates(path, judged)
-    return Claim(
-        **{name: raw[name] for name in _TEXTS},
-        data=data,
-        run=_table(path, "run", raw.get("run", {}), ClaimRun),
-        rivals=_table(path, "rivals", raw.get("rivals", {}), Rivals),
-        gates=judged,
-        path=path,
-    )
+    return judged
 
 
-def _check_data(path: Path, data: ClaimData) -> None:
-    if not data.generator and not data.file:
+def _check_data(path: Path, data: ClaimData, *, is_own: bool = False) -> None:
+    if not data.generator and not data.file and not is_own:
         raise InputError(
             f"{path}: data: expected a generator with seeds, or a file with its sha256, got neither",
             'data = { generator = "gemm", seeds = [1, 2, 3] }',
         )
-    if data.generator and len(data.seeds) < SEEDS:
+    if (data.generator or not data.file) and len(data.seeds) < SEEDS:
         got = len(data.seeds) or "none"
         raise InputError(
             f"{path}: data.seeds: expected at least {SEEDS} seeds, got {got}", "seeds = [1, 2, 3]"
@@ -123,7 +192,7 @@ def _check_data(path: Path, data: ClaimData) -> None:
             f"{len(data.sha256)} hashes and units {data.units}",
             "assay bench manifest build prints hashes",
         )
-    if data.generator and data.sha256 and len(data.sha256) != len(data.seeds):
+    if not data.file and data.sha256 and len(data.sha256) != len(data.seeds):
         raise InputError(
             f"{path}: data.sha256: expected one for each of {len(data.seeds)} seeds, got "
             f"{len(data.sha256)}"
@@ -132,7 +201,11 @@ def _check_data(path: Path, data: ClaimData) -> None:
         if len(digest) != _HASH_DIGITS or not set(digest) <= set("0123456789abcdef"):
             raise InputError(f"{path}: data.sha256: expected 64 hexadecimal digits, got {digest!r}")
     if len(set(data.seeds)) != len(data.seeds) or any(seed < 0 for seed in data.seeds):
-        raise InputError(f"{path}: data.seeds: expected different numbers, got {list(data.seeds)}")
+        raise InputError(
+            f"{path}: data.seeds: expected different numbers, none below 0, got {list(data.seeds)}"
+        )
+    if data.size is not None and data.size < 1:
+        raise InputError(f"{path}: data.size: expected at least 1, got {data.size}")
 
 
 def _check_gates(path: Path, gates: Gates) -> None:
@@ -145,49 +218,7 @@ def _check_gates(path: Path, gates: Gates) -> None:
 
 
 def _target(path: Path, where: str, raw: Any) -> Target:
-    target = _table(path, where, raw, Target)
+    target = table(path, where, raw, Target)
     if (target.at_least is None) == (target.at_most is None):
         raise InputError(f"{path}: {where}: expected at_least or at_most, got {raw!r}")
     return target
-
-
-def _table(path: Path, where: str, raw: Any, kind: type[Table]) -> Table:
-    """A table of the file as a dataclass, each value of the type that the class states."""
-    if not isinstance(raw, dict):
-        raise InputError(f"{path}: {where}: expected a table, got {raw!r}")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    _known(path, where, raw, set(fields))
-    values = {
-        name: _value(f"{path}: {where}.{name}", value, str(fields[name].type))
-        for name, value in raw.items()
-    }
-    return kind(**values)
-
-
-def _known(path: Path, where: str, raw: Mapping[str, Any], known: set[str]) -> None:
-    for name in raw:
-        if name not in known:
-            unknown = unknown_name("key", name, sorted(known))
-            place = f"{where}: " if where else ""
-            raise InputError(f"{path}: {place}{unknown.message}", unknown.hint)
-
-
-def _value(where: str, value: Any, kind: str) -> Any:
-    """The value as a field has it; tuples are lists in the file."""
-    expected: dict[str, tuple[str, type | tuple[type, ...]]] = {
-        "str": ("a text", str),
-        "str | None": ("a text", str),
-        "int": ("a whole number", int),
-        "int | None": ("a whole number", int),
-        "float": ("a number", (int, float)),
-        "float | None": ("a number", (int, float)),
-        "Mapping[str, Any]": ("a table", dict),
-    }
-    if kind in ("tuple[str, ...]", "tuple[int, ...]"):
-        member = kind[6:9]
-        values = value if isinstance(value, list) else [value]
-        return tuple(_value(where, part, member) for part in values)
-    words, types = expected[kind]
-    if not isinstance(value, types) or isinstance(value, bool):
-        raise InputError(f"{where}: expected {words}, got {value!r}")
-    return value

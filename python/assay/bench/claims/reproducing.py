@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.answers import data_of
-from assay.bench.harness.case import UNITS
+from assay.bench.harness.case import unit_named
 from assay.bench.harness.comparison import by_reference
 from assay.bench.harness.result import Figure, Result
 from assay.bench.harness.statistics import Interval, median, median_interval, quantile
@@ -67,7 +67,7 @@ def _reproduced(now: Figure, then: Figure, *, may_compare: bool) -> Reproduced:
     value = median(values_now)
     if not now.check.passed or now.unit != then.unit:
         verdict = WRONG
-    elif not may_compare and shared is None and UNITS[now.unit].is_timed:
+    elif not may_compare and shared is None and unit_named(now.unit).is_timed:
         verdict = OTHER_MACHINE
     elif band.low <= value <= band.high:
         verdict = WITHIN

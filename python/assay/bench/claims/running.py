@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from assay.bench.claims.claim import SEEDS, Claim
+from assay.bench.claims.reading import check_targets
 from assay.bench.claims.staging import stage
-from assay.bench.harness import session
+from assay.bench.claims.suites import suite_of, workload_of
+from assay.bench.harness import selection, session
 from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Result
-from assay.bench.suites.registry import suite as suite_named
 from assay.errors import InputError
-from assay.workloads.registry import WORKLOADS, workload as workload_named
+from assay.workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Asked:
     is_gated: bool = False
     """Whether every seed of the claim is needed, also in a smoke test."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rival_python: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +63,31 @@ class Prepared:
         )
 
 
-def prepare(claim: Claim, asked: Asked, chosen: Suite | None = None) -> Prepared:
-    """Check a claim and its data before anything is measured; `chosen` is its suite."""
-    chosen = chosen or suite_named(claim.suite)
+def prepare(claim: Claim, asked: Asked) -> Prepared:
+    """Check a claim and its data before anything is measured."""
+    chosen = suite_of(claim)
     run = claim.run
     if run.warm_up < 1:
         raise InputError(f"{claim.name}: run.warm_up: expected at least 1, got {run.warm_up}")
-    size = None if claim.data.size is None or asked.quick else str(claim.data.size)
+    if chosen.rivals:
+        selection.rivals(chosen, claim.rivals.required)
+    if claim.suite in WORKLOADS:
+        check_targets(f"{claim.name}: ", claim.gates, chosen.rivals)
+    _check_unit(claim)
+    size = None if claim.data.size is None else str(claim.data.size)
+    if asked.quick and not _is_small(claim):
+        # A smoke test has the sizes of the suite's own.
+        size = None
     settings = session.settings(
         chosen,
         asked.device or run.device,
         quick=asked.quick,
-        # A smoke test has the sizes of the suite's own.
-        sizes=asked.sizes or (None if asked.quick else run.sizes or size),
+        sizes=asked.sizes or (None if asked.quick else run.sizes) or size,
         dtypes=asked.dtypes or run.dtypes,
         model=asked.model or run.model,
         rivals=asked.rivals or (claim.rivals.names if chosen.rivals else ()),
         cases=asked.cases or (() if asked.quick else run.cases),
+        rival_python=asked.rival_python,
     )
     settings = dataclasses.replace(settings, settings=_settings(claim, asked, settings))
     if claim.data.file:
@@ -89,6 +99,21 @@ def prepare(claim: Claim, asked: Asked, chosen: Suite | None = None) -> Prepared
     return Prepared(claim, chosen, settings, seeds)
 
 
+def _check_unit(claim: Claim) -> None:
+    """A claim on a workload counts what the workload counts; other suites have several units."""
+    workload = None if claim.path is None else workload_of(claim)
+    if workload is not None and claim.unit != workload.unit:
+        raise InputError(
+            f'{claim.name}: unit: expected "{workload.unit}", which {claim.suite} counts, got "{claim.unit}"'
+        )
+
+
+def _is_small(claim: Claim) -> bool:
+    """Whether data of the claim are smaller than those of a smoke test of its workload."""
+    workload = None if claim.data.size is None else workload_of(claim)
+    return workload is not None and (claim.data.size or 0) <= workload.sizes.quick
+
+
 def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
     """The seeds to run; one pass where every round is a seed of its own.
 
@@ -96,13 +121,15 @@ def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
     """
     if asked.seeds is not None and asked.seeds < 1:
         raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
-    if chosen.seeding == "rounds" or asked.seeds == 1:
+    own = claim.data.seeds
+    if chosen.seeding == "rounds" or (asked.seeds == 1 and not own):
         return (0,)
     if asked.seeds is not None:
-        return tuple(range(1, asked.seeds + 1))
+        others = [seed for seed in range(1, asked.seeds + 1 + len(own)) if seed not in own]
+        return (*own, *others)[: asked.seeds]
     is_seeded = claim.path is not None and chosen.seeding == "inputs" and not asked.quick
     if is_seeded or asked.is_gated:
-        return claim.data.seeds or tuple(range(1, SEEDS + 1))
+        return own or tuple(range(1, SEEDS + 1))
     return (0,)
 
 
@@ -111,15 +138,14 @@ def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, An
     given = {**claim.run.settings, **asked.settings}
     if not given:
         return {}
-    if claim.suite not in WORKLOADS:
+    workload = workload_of(claim)
+    if workload is None:
         raise InputError(f"{claim.name}: expected settings for a workload only, got {given}")
-    known = {
-        choice.name: choice for choice in workload_named(claim.suite).settings(settings.device)
-    }
+    known = {choice.name: choice for choice in workload.settings(settings.device)}
     for name, value in given.items():
         if name not in known or value not in known[name].values:
             offered = known[name].values if name in known else tuple(known)
-            words = ", ".join(str(choice) for choice in offered)
+            words = ", ".join(str(choice) for choice in offered) or "none"
             raise InputError(
                 f"{claim.name}: setting {name}: expected one of {words}, got {value!r}"
             )
@@ -130,12 +156,12 @@ def _check_generated(claim: Claim, settings: Settings, asked: Asked) -> None:
     """Hold what the generator gives on this machine against the hashes of the claim."""
     if not claim.data.sha256 or claim.data.file or asked.quick or asked.sizes:
         return
-    if claim.suite not in WORKLOADS:
+    workload = workload_of(claim)
+    if workload is None:
         raise InputError(
             f"{claim.name}: data.sha256: expected it of a file or of the data of a workload, "
             f"got it of the suite {claim.suite}"
         )
-    workload = workload_named(claim.suite)
     size = settings.sizes[0][0] if settings.sizes else workload.sizes.usual
     for seed, expected in zip(claim.data.seeds, claim.data.sha256, strict=True):
         got = workload.generate(seed, size).sha256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,6 +65,32 @@ UNITS: Final[Mapping[str, Unit]] = {
     "MB": Unit(1e6, "reported_cost", is_timed=False),
 }
 
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_MULTIPLES: Final = {None: 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+_TIME_OF: Final = re.compile(r"(ns|us|ms|s)/([a-z][a-z_-]*)")
+_RATE_OF: Final = re.compile(r"(?:([kMG]) )?([a-z][a-z_-]*)s/(s|min|h)")
+
+
+def unit_named(name: str) -> Unit:
+    """A unit of the table, or one made of what a claim counts; raises `KeyError` for others.
+
+    >>> unit_named("us/row"), unit_named("M rows/s")
+    (Unit(scale=1e-06, kind='time', is_timed=True), Unit(scale=1000000.0, kind='rate', is_timed=True))
+    """
+    if name in UNITS:
+        return UNITS[name]
+    if match := _TIME_OF.fullmatch(name):
+        return Unit(_SECONDS[match[1]], "time")
+    if match := _RATE_OF.fullmatch(name):
+        return Unit(_MULTIPLES[match[1]] / _SECONDS[match[3]], "rate")
+    raise KeyError(name)
+
+
+def counted_in(name: str) -> str | None:
+    """What a unit counts, where its name says it: row, of us/row and of M rows/s."""
+    match = _TIME_OF.fullmatch(name) or _RATE_OF.fullmatch(name)
+    return match[2] if match else None
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -74,6 +101,8 @@ class Subject:
     clock: Clock
     amount: float = 1.0
     """Work of one call, in bytes, operations or whatever the unit counts."""
+    began_ns: Callable[[], int] | None = None
+    """When the timed part of the last call began, on the monotonic clock; None where all of it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +138,15 @@ class PreparedCase:
     """Bytes that one call must move."""
     flops: float | None = None
     """FLOPs of one call."""
+    serial_steps: float = 0.0
+    """The longest chain of operations of one call of which each needs the one before."""
     working_set_bytes: int | None = None
     """Size of all rotated inputs, where it decides whether they stay in the cache."""
     note: str = ""
     degradations: Callable[[], Sequence[str]] = tuple
     """Fallbacks that were taken, reported after the measurement."""
+    stages: Callable[[], Mapping[str, Mapping[str, Sequence[float]]]] = dict
+    """Seconds of each stage of the timed calls, by subject; empty for one stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +181,8 @@ class Settings:
     """Units of work in that file."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a workload other than those that users get."""
+    rival_python: Path | None = None
+    """The interpreter of another environment, in which rivals run."""
 
     def of_cases(self, names: Sequence[str], settings: Mapping[str, Any]) -> Settings:
         """The same for cases of these whole names, with settings of a workload."""
@@ -169,6 +204,8 @@ class Suite:
     """Kinds of devices that the suite runs on."""
     rivals: tuple[str, ...] = ()
     """Programs that `--rival` can choose from."""
+    has_rivals_elsewhere: bool = False
+    """Whether rivals may run in another Python environment, which `--rival-python` names."""
     has_model: bool = False
     """Whether `--model` names what it measures."""
     finish: Callable[[Any, Device], str] | None = None
@@ -177,3 +214,9 @@ class Suite:
     """Whether a seed changes the inputs, every round is of another seed, or inputs are fixed."""
     is_timed: bool = True
     """False where figures do not depend on the machine: replays of recordings."""
+    packages: Mapping[str, Mapping[str, str | None]] | None = None
+    """What each rival is made of, with the version unless Python knows it; None: not said."""
+    summary: Callable[[Sequence[Any]], str] = lambda _: ""
+    """A line about the figures together, kept with the result; empty for none."""
+    sources: Callable[[], Mapping[str, str]] = dict
+    """Files of the user that were measured, with their hashes."""

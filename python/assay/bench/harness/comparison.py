@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from assay.answers import data_of
-from assay.bench.harness.case import UNITS
+from assay.bench.harness.case import unit_named
 from assay.bench.harness.result import Figure, Result, Series
 from assay.bench.harness.statistics import Interval, median, ratio_interval
 from assay.errors import InputError
@@ -130,7 +130,7 @@ def _values(now: Figure, then: Figure) -> tuple[str, Sequence[float], Sequence[f
     shared = by_reference(now, then)
     if shared is not None:
         return shared
-    if UNITS[now.unit].higher_is_better:
+    if unit_named(now.unit).higher_is_better:
         return now.unit, now.own.values, then.own.values
     return (
         now.unit,

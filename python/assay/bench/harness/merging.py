@@ -40,10 +40,23 @@ def merged(by_seed: Mapping[int, Figure]) -> Figure:
         ),
         absent=absent,
         check=_worst([figure.check for figure in figures]),
-        note="; ".join(dict.fromkeys(figure.note for figure in figures if figure.note)),
+        note="; ".join(
+            dict.fromkeys(note for figure in figures for note in figure.note.split("; ") if note)
+        ),
         seeds=seeds,
         stalls=reduce(add, stalls) if len(stalls) == len(figures) else None,
+        stages=_stages(figures),
     )
+
+
+def _stages(figures: Sequence[Figure]) -> dict[str, dict[str, list[float]]]:
+    """Every run of every seed, by stage and subject."""
+    joined: dict[str, dict[str, list[float]]] = {}
+    for figure in figures:
+        for stage, by_subject in figure.stages.items():
+            for who, seconds in by_subject.items():
+                joined.setdefault(stage, {}).setdefault(who, []).extend(seconds)
+    return joined
 
 
 def _joined(parts: Sequence[Series]) -> Series:

@@ -10,6 +10,7 @@ import math
 import time
 from typing import Final
 
+from assay.errors import CheckFailedError
 from assay.workloads.contract import ArrayWorkload, DataSet, Program
 
 _FRESH_SEED: Final = 1_000_003
@@ -20,6 +21,10 @@ _OF_FLOOR: Final = 1.0 / 3.0
 """Ceilings that were measured on a busy machine are too low, and the floor is as much too high."""
 _CLOCK_S: Final = 1e-3
 """Below this, what other programs take of a core decides."""
+_RUNS_ON_NEW_DATA: Final = 9
+"""The fastest of so many counts before outputs are said to be kept: another program may have had the core."""
+CLOCK: Final = time.perf_counter
+"""As it was before any program of others was imported, which could replace it."""
 
 
 class ProgramCheck:
@@ -47,9 +52,7 @@ class ProgramCheck:
         self.program.poison()
         # Once is enough: the other implementation may take long.
         is_poisoned = self._checks > 1 or not self._is_right(data)
-        start = time.perf_counter()
-        self.program.run()
-        self.fresh_seconds.append(time.perf_counter() - start)
+        self._run_on_new_data()
         # What is computed when outputs are read would be of the data that are loaded now.
         self.program.load(other)
         verified = self.workload.verify(self.program.outputs(), data)
@@ -70,20 +73,39 @@ class ProgramCheck:
         verified = self.workload.verify(self.program.outputs(), data)
         return verified.error <= verified.tolerance
 
-    def is_fake(self, timed_s: float, floor_s: float | None) -> bool:
-        """Whether timed runs cannot have done the work that runs on new data did."""
+    def is_fake(self, timed_s: float, floor_s: float | None, wall_s: float | None = None) -> bool:
+        """Whether timed runs cannot have done the work that runs on new data did.
+
+        `wall_s` is what they took by the clock of this process, where they have another.
+        """
         if floor_s is not None and timed_s < _OF_FLOOR * floor_s:
             self._complain(
                 f"faster than this machine moves its bytes: {timed_s:.2e} s, floor {floor_s:.2e} s"
             )
             return True
-        fresh_s = min(self.fresh_seconds)
-        if fresh_s > _TIMES_ON_NEW_DATA * timed_s + _CLOCK_S:
+        seen_s = timed_s if wall_s is None else wall_s
+        most_s = _TIMES_ON_NEW_DATA * seen_s + _CLOCK_S
+        while min(self.fresh_seconds) > most_s and len(self.fresh_seconds) < _RUNS_ON_NEW_DATA:
+            self._checks += 1
+            self.program.load(self.workload.generate(_FRESH_SEED + 2 * self._checks, self.size))
+            self._run_on_new_data()
+        if (fresh_s := min(self.fresh_seconds)) > most_s:
             self._complain(
-                f"{fresh_s / timed_s:.0f} times as fast on data that were seen before: outputs are kept"
+                f"{fresh_s / seen_s:.0f} times as fast on data that were seen before: outputs are kept"
             )
             return True
         return False
+
+    def _run_on_new_data(self) -> None:
+        start = CLOCK()
+        self.program.run()
+        self.fresh_seconds.append(CLOCK() - start)
+        if time.perf_counter is not CLOCK:
+            time.perf_counter = CLOCK
+            raise CheckFailedError(
+                f"{self.workload.name}: the program replaced the clock, time.perf_counter",
+                "what it took by another clock is no figure",
+            )
 
     def _complain(self, text: str) -> float:
         self.complaints.append(text)

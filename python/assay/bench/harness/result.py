@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from assay import json_records, paths
 from assay.answers import data_of, finite
-from assay.bench.harness.case import UNITS
+from assay.bench.harness.case import unit_named
 from assay.bench.harness.stalls import Stalls, from_data as stalls_from
 from assay.bench.harness.statistics import median, median_interval, quantile
 from assay.errors import InputError
+from assay.improve.journal.chain import digest
 
 SCHEMA: Final = "assay.bench/1"
+SEAL: Final = "sha256"
+"""The entry of a file that has the hash of all others, as canonical JSON."""
+_ONE_OF_MANY: Final = re.compile(r", 1 (frame|structure)s$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class Figure:
     """Seeds of the rounds; files from before seeds have none."""
     stalls: Stalls | None = None
     """Where the time of our samples went; None in older files."""
+    stages: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    """Seconds of each stage in every run, by subject."""
 
     @property
     def value(self) -> float:
@@ -133,7 +140,7 @@ class Figure:
 
     def ratios(self, other: Series) -> list[float | None]:
         """The ratio to another subject in each round; None in one that either skipped."""
-        is_rate = UNITS[self.unit].higher_is_better
+        is_rate = unit_named(self.unit).higher_is_better
         return [
             None if own is None or theirs is None else own / theirs if is_rate else theirs / own
             for own, theirs in zip(self.own.rounds, other.rounds, strict=True)
@@ -150,6 +157,10 @@ class Figure:
             **data_of(self, "bytes flops working_set_bytes cold note"),
             "seeds": [{"seed": seed, "rounds": count} for seed, count in self.seeds],
             "stalls": None if self.stalls is None else self.stalls.to_data(),
+            "stages": {
+                stage: {who: list(seconds) for who, seconds in by_subject.items()}
+                for stage, by_subject in self.stages.items()
+            },
         }
 
     def _versus(self, other: Series) -> dict[str, Any]:
@@ -182,15 +193,22 @@ class Result:
     """The claim that was measured, as its file has it; None for a suite alone."""
     options: Mapping[str, Any] | None = None
     """What was asked for, so that it can be asked for again; None in older files."""
+    summary: str = ""
+    """A line about the figures together, such as their geometric mean."""
+    unsealed: str = ""
+    """The file that it was read from, where that has no hash of its content: an older one."""
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, in the schema of the file."""
-        about = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept = [field.name for field in fields(self) if field.name != "unsealed"]
+        about = {name: getattr(self, name) for name in kept}
         return {"schema": SCHEMA, **about, "figures": [figure.to_data() for figure in self.figures]}
 
     def save(self, path: Path) -> None:
-        """Write the whole file or none of it, one figure a line."""
-        text = json_records.dumps(finite(self.to_data()), depth=2)
+        """Write the whole file or none of it, one figure a line, sealed by the hash of its content."""
+        # As it will be read: JSON has no tuples.
+        data = json.loads(json.dumps(finite(self.to_data())))
+        text = json_records.dumps({**data, SEAL: digest(data)}, depth=2)
         paths.write_atomically(path, f"{text}\n".encode())
 
 
@@ -207,10 +225,25 @@ def load(path: Path) -> Result:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         got = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise _not_a_result(path, f"expected schema {SCHEMA}, got {got}")
+    seal = data.pop(SEAL, None)
+    if seal is not None and seal != _digest(data):
+        raise InputError(
+            f"{path} was changed after it was written: expected the content of sha256 "
+            f"{str(seal)[:12]}..., got another",
+            "measure again: figures that were edited are none",
+        )
     try:
-        return _result(data)
+        return replace(_result(data), unsealed="" if seal else str(path))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _not_a_result(path, f"{type(error).__name__}: {error}") from None
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    """The hash of what a file says; none of numbers that no result has."""
+    try:
+        return digest(data)
+    except ValueError:
+        return ""
 
 
 def _not_a_result(path: Path, why: str) -> InputError:
@@ -235,12 +268,15 @@ def _result(data: Mapping[str, Any]) -> Result:
         figures=tuple(_figure(figure) for figure in data["figures"]),
         claim=None if data.get("claim") is None else dict(data["claim"]),
         options=None if data.get("options") is None else dict(data["options"]),
+        summary=str(data.get("summary", "")),
     )
 
 
 def _figure(data: Mapping[str, Any]) -> Figure:
-    if data["unit"] not in UNITS:
-        raise ValueError(f"unknown unit {data['unit']!r}")
+    try:
+        unit_named(data["unit"])
+    except KeyError:
+        raise ValueError(f"unknown unit {data['unit']!r}") from None
     check = data["check"]
     own = _series(data["own"])
     others = [other for other in (data["ceiling"], *data["rivals"]) if other is not None]
@@ -249,7 +285,8 @@ def _figure(data: Mapping[str, Any]) -> Figure:
     if any(value == 0.0 for other in others for value in other["rounds"]):
         raise ValueError(f"figure {data['name']!r} is held against nothing")
     return Figure(
-        name=str(data["name"]),
+        # Older files have names such as "protein, 1 structures".
+        name=_ONE_OF_MANY.sub(r", 1 \1", str(data["name"])),
         unit=data["unit"],
         parameters=dict(data["parameters"]),
         own=own,
@@ -270,6 +307,10 @@ def _figure(data: Mapping[str, Any]) -> Figure:
             SeedRounds(int(part["seed"]), int(part["rounds"])) for part in data.get("seeds", ())
         ),
         stalls=stalls_from(data["stalls"]) if data.get("stalls") else None,
+        stages={
+            str(stage): {str(who): [float(value) for value in part] for who, part in parts.items()}
+            for stage, parts in data.get("stages", {}).items()
+        },
     )
 
 

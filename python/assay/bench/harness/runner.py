@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.bench.harness.case import UNITS, Absent, Case, PreparedCase, Subject
+from assay.bench.harness.case import Absent, Case, PreparedCase, Subject, unit_named
 from assay.bench.harness.clocks import DeviceClock, SelfTimedClock
 from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.result import Figure, Series, Verification
@@ -70,7 +70,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None, parts: int 
     _rounds(samplers, plan)
     # The last call is checked too: the first check would miss a buffer that later calls corrupt.
     error = _worse(error, prepared.check.error(samplers[0].made - 1))
-    unit = UNITS[case.unit]
+    unit = unit_named(case.unit)
     series = [
         Series(
             sampler.subject.name,
@@ -98,6 +98,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None, parts: int 
         cold=_is_cold(prepared, cache_bytes),
         note="; ".join(filter(None, [prepared.note, *dict.fromkeys(prepared.degradations())])),
         stalls=samplers[0].meter.total,
+        stages=prepared.stages(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from assay.bench.harness.case import Case, Size, Suite
@@ -64,6 +65,16 @@ def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
         if name not in suite.rivals:
             raise unknown_name(f"rival of the suite {suite.name}", name, suite.rivals)
     return tuple(names)
+
+
+def rival_python(suite: Suite, python: Path | None) -> Path | None:
+    """The interpreter of rivals, for a suite whose rivals may run in another one."""
+    if python is not None and not suite.has_rivals_elsewhere:
+        raise InputError(
+            f"--rival-python: the suite {suite.name} has no rivals that run in another environment",
+            "install them where assay is installed",
+        )
+    return python
 
 
 def cases(offered: Sequence[Case], parts: Sequence[str]) -> list[Case]:

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +21,7 @@ from assay.bench.harness.merging import merged
 from assay.bench.harness.result import Figure, Result, SeedRounds
 from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
 from assay.bench.harness.seeding import seeded
+from assay.bench.rivals import elsewhere
 from assay.errors import InputError
 from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
@@ -30,7 +31,9 @@ LIBRARIES: Final = (
     *("numpy", "torch", "llama-cpp-python", "transformers", "optuna"),
     *("faster-whisper", "ctranslate2", "pywhispercpp", "onnxruntime"),
 )
-"""Rivals whose versions a result records."""
+"""Rivals whose versions a result records, of suites that do not say what theirs are made of."""
+ELSEWHERE: Final = ("torch", "spconv", "polars", "nanobook", "HolisticTraceAnalysis")
+"""The same of another Python environment."""
 
 
 def settings(
@@ -43,6 +46,7 @@ def settings(
     model: str | None = None,
     rivals: Sequence[str] = (),
     cases: Sequence[str] = (),
+    rival_python: Path | None = None,
 ) -> Settings:
     """Settings of a run, parsed from command-line options."""
     # A new device object, so that its records, pool and clock are not shared.
@@ -60,6 +64,7 @@ def settings(
         model=selection.model(chosen, model),
         rivals=selection.rivals(chosen, rivals),
         cases=tuple(cases),
+        rival_python=selection.rival_python(chosen, rival_python),
     )
 
 
@@ -84,7 +89,10 @@ def run(
     facts = machine(options.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
-    about, commit = versions(options.device), _commit()
+    commit, sources = _commit(), chosen.sources()
+    there = (
+        None if options.rival_python is None else elsewhere.about(options.rival_python, ELSEWHERE)
+    )
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
     plan = replace(plan, warm_up=warm_up)
     cases = {seed: _cases(chosen, options, seed) for seed in seeds}
@@ -95,7 +103,7 @@ def run(
             suite=chosen.name,
             quick=options.quick,
             machine=facts.to_data(),
-            versions=about,
+            versions={**_versions(chosen, options.device, figures, there), **sources},
             commit=commit,
             started=started,
             seconds=time.perf_counter() - start,
@@ -104,6 +112,7 @@ def run(
             figures=tuple(figures),
             claim=claim,
             options={**_asked(options), "seeds": list(seeds), "warm_up": warm_up},
+            summary=chosen.summary(figures),
         )
 
     total = len(cases[seeds[0]])
@@ -132,10 +141,12 @@ def _cases(chosen: Suite, options: Settings, seed: int) -> list[Case]:
 
 
 def _require(rivals: Sequence[str], figure: Figure) -> None:
+    measured = [series.name for series in figure.rivals]
     for rival in rivals:
-        if rival in figure.absent:
+        if rival not in measured:
+            why = figure.absent.get(rival, f"measured were {', '.join(measured) or 'none'}")
             raise InputError(
-                f"{figure.name}: expected the rival {rival}, which is {figure.absent[rival]}",
+                f"{figure.name}: expected the rival {rival}, got none: {why}",
                 "install it, or take it out of rivals.required of the claim",
             )
 
@@ -161,15 +172,38 @@ def _with_seeds(chosen: Suite, figure: Figure) -> Figure:
     return replace(figure, seeds=rounds)
 
 
-def versions(device: Device) -> dict[str, str | None]:
-    """Versions that a measurement depends on: ours, those of the rivals, and of CUDA."""
+def _versions(
+    chosen: Suite, device: Device, figures: Sequence[Figure], there: Mapping[str, str] | None
+) -> dict[str, str | None]:
+    """Versions that a measurement depends on; `there` has those of the rivals' environment.
+
+    Of a suite that says what its rivals are made of, those of the rivals that were measured.
+    """
+    packages = chosen.packages
+    if packages is None:
+        about = versions(device)
+        there = there or {}
+        return about | {f"rivals' {name}": version for name, version in there.items()}
+    ran = dict.fromkeys(rival.name for figure in figures for rival in figure.rivals)
+    used = {name: known for rival in ran for name, known in packages.get(rival, {}).items()}
+    here = [name for name, known in used.items() if known is None] if there is None else []
+    about = versions(device, dict.fromkeys(["numpy", *here]))
+    about |= {name: known for name, known in used.items() if known is not None}
+    if there is not None and ran:
+        shared = ("python", "numpy", *used)
+        about |= {f"rivals' {name}": there[name] for name in shared if name in there}
+    return about
+
+
+def versions(device: Device, libraries: Iterable[str] = LIBRARIES) -> dict[str, str | None]:
+    """Our version, Python's, those of libraries, and of CUDA."""
     build: Any = build_info()
     checks = " with checks" if build["debug_assertions"] else ""
     versions_by_name: dict[str, str | None] = {
         "assay": f"{build['version']}{checks}",
         "python": platform.python_version(),
     }
-    for name in LIBRARIES:
+    for name in libraries:
         try:
             versions_by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

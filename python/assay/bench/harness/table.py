@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from assay.bench.harness.comparison import Comparison, Verdict
 from assay.bench.harness.result import Figure, Result
-from assay.bench.harness.statistics import Interval, median, median_interval
+from assay.bench.harness.statistics import Interval, median, median_interval, quantile
+from assay.errors import unknown_name
 
 HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
 RIGHT: Final = (1, 3, 4)
 """Right-aligned columns."""
+
+COLUMNS: Final[Mapping[str, float]] = {
+    "min": 0.0,
+    "p10": 0.1,
+    "p50": 0.5,
+    "p90": 0.9,
+    "p99": 0.99,
+    "max": 1.0,
+}
+"""Columns that can be asked for: quantiles of our samples, one a round."""
 
 TIMES_AT_MOST: Final = "times_at_most"
 """The parameter of a case that may take so many times as long as its first rival."""
@@ -20,10 +31,24 @@ BUSY: Final = 0.1
 """Background load, as a share of the cores, above which the table warns."""
 
 
-def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells; a comparison adds a column."""
+def columns_of(text: str | None) -> tuple[str, ...]:
+    """Names of columns between commas; raises `InputError` for others than those that there are."""
+    names = tuple(word.strip() for word in text.split(",")) if text else ()
+    for name in names:
+        if name not in COLUMNS:
+            raise unknown_name("column", name, COLUMNS)
+    return tuple(dict.fromkeys(names))
+
+
+def rows(
+    result: Result, comparison: Comparison | None = None, columns: Sequence[str] = ()
+) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells; a comparison adds a column, and `columns` one for each quantile.
+
+    Of rivals a quantile is given with their name.
+    """
     verdicts = {verdict.name: verdict for verdict in comparison.verdicts} if comparison else {}
-    header = [*HEADER, *(["now over then"] if comparison else []), "over rivals"]
+    header = [*HEADER, *columns, *(["now over then"] if comparison else []), "over rivals"]
     lines = []
     for figure in result.figures:
         line = [
@@ -33,11 +58,18 @@ def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str
             f"{figure.spread:.0%}",
             _share(figure),
             _check(figure),
+            *(_quantiles(figure, COLUMNS[name]) for name in columns),
         ]
         if comparison:
             line.append(_verdict(verdicts.get(figure.name)))
         lines.append([*line, "; ".join(_rivals(figure))])
     return header, lines
+
+
+def _quantiles(figure: Figure, share: float) -> str:
+    """Of our samples, then of each rival's."""
+    others = (f"{rival.name} {number(quantile(rival.values, share))}" for rival in figure.rivals)
+    return "; ".join([number(quantile(figure.own.values, share)), *others])
 
 
 def number(value: float) -> str:
@@ -82,8 +114,11 @@ def _rivals(figure: Figure) -> Iterator[str]:
     for rival in figure.rivals:
         ratios = figure.paired(rival)
         yield f"{rival.name} {_ratio(median(ratios), median_interval(ratios))}"
+    by_reason: dict[str, list[str]] = {}
     for name, reason in figure.absent.items():
-        yield f"{name} {reason}"
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        yield f"{', '.join(names)} {reason}"
 
 
 def _check(figure: Figure) -> str:
@@ -111,6 +146,7 @@ def conditions(result: Result) -> list[str]:
         lines.append("the machine was busy with other work: judge by ratios and their intervals")
     lines += _ceilings(result)
     lines += _bars(result)
+    lines += [result.summary] if result.summary else []
     notes: dict[str, list[str]] = {}
     for figure in result.figures:
         if figure.note:
@@ -120,7 +156,21 @@ def conditions(result: Result) -> list[str]:
     total = len(result.figures)
     for note, names in notes.items():
         lines.append(note if len(names) == total else f"{', '.join(names)}: {note}")
+    for figure in result.figures:
+        prefix = f"{figure.name}, " if total > 1 else ""
+        lines += [f"{prefix}{line}" for line in _stages(figure)]
     return lines
+
+
+def _stages(figure: Figure) -> Iterator[str]:
+    """Each stage with its median and its 99th percentile, and those of rivals that have it."""
+    for stage, by_subject in figure.stages.items():
+        parts = [
+            f"{'' if who == figure.own.name else f'{who} '}p50 {median(seconds) * 1e6:,.1f} us, "
+            f"p99 {quantile(seconds, 0.99) * 1e6:,.1f} us"
+            for who, seconds in by_subject.items()
+        ]
+        yield f"{stage}: {', '.join(parts)}"
 
 
 def _ceilings(result: Result) -> Iterator[str]:
@@ -148,9 +198,11 @@ def _bars(result: Result) -> Iterator[str]:
         yield f"{figure.name}: {times_as_long} times as long as {rival.name}, bar {most:g}: {verdict}"
 
 
-def markdown(result: Result, comparison: Comparison | None = None) -> str:
+def markdown(
+    result: Result, comparison: Comparison | None = None, columns: Sequence[str] = ()
+) -> str:
     """The table and its conditions as Markdown."""
-    header, lines = rows(result, comparison)
+    header, lines = rows(result, comparison, columns)
     right = [" ---: " if column in RIGHT else " --- " for column in range(len(header))]
     text = [f"|{'|'.join(f' {title} ' for title in header)}|", f"|{'|'.join(right)}|"]
     text += [f"|{'|'.join(f' {_escaped(cell)} ' for cell in line)}|" for line in lines]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from assay.bench.rivals import elsewhere
 from assay.bench.rivals.process_start import environment
 
 HTA: Final = "HolisticTraceAnalysis"
@@ -23,6 +24,16 @@ _ANALYZE: Final = (
     "analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir='')\n"
     "analysis.get_gpu_kernel_breakdown(visualize=False)\n"
     "print(json.dumps({'seconds': time.perf_counter() - begun}))\n"
+)
+
+
+_SCAN: Final = (
+    "import json, sys\n"
+    "quotes = 0\n"
+    "with open(sys.argv[1], 'rb') as file:\n"
+    "    while part := file.read(1 << 20):\n"
+    "        quotes += part.count(b'\"')\n"
+    "print(json.dumps({'quotes': quotes}))\n"
 )
 
 
@@ -58,6 +69,11 @@ def run(command: Sequence[str]) -> Analysis:
     return Analysis(seconds, usage.ru_maxrss * scale, json.loads(out[start:]))
 
 
+def scan(path: Path) -> Analysis:
+    """A process that looks at every byte of the file once: no reader of it is faster."""
+    return run([sys.executable, "-c", _SCAN, str(path)])
+
+
 def summarize(path: Path) -> Analysis:
     """`assay trace summary`: steps, operations and sums of a file."""
     return run([sys.executable, "-m", "assay", "--quiet", "trace", "summary", str(path), "--json"])
@@ -69,12 +85,14 @@ def store(path: Path, folder: Path) -> Analysis:
     return run([sys.executable, "-m", "assay", "--quiet", *words])
 
 
-def has_hta() -> bool:
-    """Whether HolisticTraceAnalysis is installed."""
-    return importlib.util.find_spec("hta") is not None
+def has_hta(python: Path | None = None) -> bool:
+    """Whether HolisticTraceAnalysis is installed, here or in another environment."""
+    if python is None:
+        return importlib.util.find_spec("hta") is not None
+    return HTA in elsewhere.about(python, (HTA,))
 
 
-def analyze_with_hta(path: Path) -> Analysis:
+def analyze_with_hta(path: Path, python: Path | None = None) -> Analysis:
     """Parsing and kernel breakdown of HolisticTraceAnalysis; its imports are not counted."""
-    done = run([sys.executable, "-c", _ANALYZE, str(path)])
+    done = run([str(python or sys.executable), "-c", _ANALYZE, str(path)])
     return done._replace(seconds=done.data["seconds"])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import time
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
-
-import numpy as np
 
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import SelfTimedClock
-from assay.bench.harness.program_check import ProgramCheck
+from assay.bench.harness.program_check import CLOCK, ProgramCheck
 from assay.bench.harness.seeding import current_seed
-from assay.bench.harness.statistics import median, quantile
+from assay.bench.harness.statistics import median
+from assay.bench.rivals.elsewhere import prepare_elsewhere
 from assay.errors import InputError
 from assay.planner import hardware_spec
 from assay.planner.counted import Work as CountedWork, floor_seconds
@@ -37,23 +35,40 @@ _CLOCK: Final = SelfTimedClock()
 
 
 def suite_of(name: str) -> Suite:
+    """The suite of a workload of `assay.workloads`, whose rivals may run in another environment."""
+    return dataclasses.replace(suite_for(workload_named(name)), has_rivals_elsewhere=True)
+
+
+def suite_for(workload: ArrayWorkload) -> Suite:
     """The suite of a workload."""
-    workload = workload_named(name)
+    everywhere = [workload, *workload.gpu_cases]
+    rivals = {rival.name: rival for case in everywhere for rival in case.rivals}
     return Suite(
-        name,
+        workload.name,
         functools.partial(_cases, workload),
         axes=(1,),
         size_meaning=f"{workload.unit}s",
-        devices=workload.devices,
-        rivals=tuple(rival.name for rival in workload.rivals),
+        devices=tuple(dict.fromkeys(kind for case in everywhere for kind in case.devices)),
+        rivals=tuple(rivals),
         seeding="inputs",
+        packages={name: rival.packages for name, rival in rivals.items()},
+        sources=workload.sources,
+        summary=workload.summary,
     )
 
 
 def _cases(workload: ArrayWorkload, settings: Settings) -> list[Case]:
     if settings.data is not None and settings.data_units is not None:
-        data = _read(settings.data, settings.data_units)
+        data = workload.read(settings.data, settings.data_units)
         return [_case(workload, settings, data.units, lambda: data)]
+    if workload.gpu_cases and settings.device.capabilities.is_gpu:
+        # Each has its own size; a smoke test has the first alone.
+        chosen = workload.gpu_cases[: 1 if settings.quick else None]
+        return [
+            _case(case, settings, size, functools.partial(_generated, case, size))
+            for case in chosen
+            for size in (case.sizes.usual,)
+        ]
     usual = workload.sizes.quick if settings.quick else workload.sizes.usual
     sizes = [size[0] for size in settings.sizes] or [usual]
     return [
@@ -70,20 +85,11 @@ def _case(
     workload: ArrayWorkload, settings: Settings, size: int, data: Callable[[], DataSet]
 ) -> Case:
     return Case(
-        f"{workload.name}, {size:,} {workload.unit}s",
+        workload.title(size),
         workload.figure,
         lambda: _prepare(workload, settings, data()),
         {"workload": workload.name, "size": size, **settings.settings},
     )
-
-
-def _read(path: Path, units: int) -> DataSet:
-    """A staged NumPy archive, whose hash was checked."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return DataSet({name: archive[name] for name in archive.files}, units)
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: expected a NumPy archive (.npz), got {error}") from None
 
 
 def _prepare(workload: ArrayWorkload, settings: Settings, data: DataSet) -> PreparedCase:
@@ -99,75 +105,110 @@ def _prepare(workload: ArrayWorkload, settings: Settings, data: DataSet) -> Prep
         rival for rival in workload.rivals if not settings.rivals or rival.name in settings.rivals
     ]
     work = workload.work(data)
+    others = [_rival(workload, rival, data, settings) for rival in rivals]
+    measured = [other.name for other in others if isinstance(other, Subject)]
+    notes = [
+        note,
+        *workload.notes(data),
+        *(rival.note for rival in rivals if rival.name in measured and not rival.is_exact),
+    ]
 
     def error(number: int) -> float:
         # The check before the rounds was made above; each takes the other implementation's time.
         if not own.seconds:
             return first
         again = check.error(number)
-        if check.is_fake(median(own.seconds), floor_s):
+        if check.is_fake(median(own.seconds), floor_s, median(own.wall_s)):
             return math.nan
         return math.nan if math.isnan(first) or math.isnan(again) else max(first, again)
 
     return PreparedCase(
-        Subject("assay", own, _CLOCK, data.units),
+        Subject(workload.subject, own, _CLOCK, workload.amount(data), lambda: own.began_ns),
         Check(check.against, error, check.tolerance),
         ceiling=None
         if floor_s is None
-        else Subject("floor", lambda _: floor_s, _CLOCK, data.units),
-        rivals=[_rival(workload, rival, data, device) for rival in rivals],
-        bytes=work.bytes,
-        flops=work.flops,
-        note=note,
-        degradations=lambda: [*own.stage_lines(), *check.complaints],
+        else Subject("floor", lambda _: floor_s, _CLOCK, workload.amount(data)),
+        rivals=others,
+        bytes=work.bytes or None,
+        flops=work.flops or None,
+        serial_steps=work.serial_steps,
+        note="; ".join(filter(None, notes)),
+        degradations=lambda: check.complaints,
+        stages=lambda: _stages(workload.subject, own, others),
     )
 
 
 @dataclass(slots=True)
 class _Timed:
-    """Runs of a program, loaded before each; loading is not timed."""
+    """Runs of a program, loaded before each; loading is not timed.
+
+    What runs in another process has its own clock: messages between processes are no work of its.
+    """
 
     program: Program
     data: DataSet
     seconds: list[float] = field(default_factory=list)
+    wall_s: list[float] = field(default_factory=list)
+    """The same by the clock of this process, whatever a program says of itself."""
     stages: dict[str, list[float]] = field(default_factory=dict)
+    began_ns: int = 0
 
     def __call__(self, _: int) -> float:
         self.program.load(self.data)
-        start = time.perf_counter()
+        self.began_ns = time.monotonic_ns()
+        start = CLOCK()
         stages = self.program.run()
-        self.seconds.append(time.perf_counter() - start)
+        taken = CLOCK() - start
+        reported = self.program.own_seconds()
+        self.wall_s.append(taken)
+        self.seconds.append(taken if reported is None else reported)
         for name, seconds in stages.items():
             self.stages.setdefault(name, []).append(seconds)
         return self.seconds[-1]
 
-    def stage_lines(self) -> Iterator[str]:
-        """Each stage with its median and its 99th percentile."""
-        for name, seconds in self.stages.items():
-            p50, p99 = median(seconds), quantile(seconds, 0.99)
-            yield f"{name}: p50 {p50 * 1e6:,.1f} us, p99 {p99 * 1e6:,.1f} us"
+
+def _stages(
+    subject: str, own: _Timed, others: Sequence[Subject | Absent]
+) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each stage of ours, and of rivals that have it."""
+    timed = {subject: own}
+    for other in others:
+        if isinstance(other, Subject) and isinstance(other.call, _Timed):
+            timed[other.name] = other.call
+    return {
+        stage: {who: one.stages[stage] for who, one in timed.items() if stage in one.stages}
+        for stage in own.stages
+    }
 
 
 def _rival(
-    workload: ArrayWorkload, rival: WorkloadRival, data: DataSet, device: Device
+    workload: ArrayWorkload, rival: WorkloadRival, data: DataSet, settings: Settings
 ) -> Subject | Absent:
-    prepared = rival.prepare(data, device)
+    python, device = settings.rival_python, settings.device
+    prepared = (
+        rival.prepare(data, device)
+        if python is None
+        else prepare_elsewhere(python, workload, rival.name, data, device)
+    )
     if isinstance(prepared, Missing):
-        return Absent(rival.name, f"{prepared.reason} ({rival.install})")
+        install = f" ({rival.install})" if rival.install else ""
+        return Absent(rival.name, f"{prepared.reason}{install}")
     if rival.is_exact:
         prepared.load(data)
         prepared.run()
         verified = workload.verify(prepared.outputs(), data)
         if not verified.error <= verified.tolerance:
             return Absent(rival.name, f"computes something else: error {verified.error:.1e}")
-    return Subject(rival.name, _Timed(prepared, data), _CLOCK, data.units)
+    return Subject(rival.name, _Timed(prepared, data), _CLOCK, workload.amount(data))
 
 
 def _floor(workload: ArrayWorkload, data: DataSet, device: Device) -> tuple[float | None, str]:
     """Seconds that the work of a data set takes at the least, or why they are not known."""
+    work = workload.work(data)
+    if not work.flops and not work.bytes:
+        return None, "no floor: the claim says neither bytes nor flops of a unit of work"
     try:
         hardware = hardware_spec(device.name)
-        work = workload.work(data)
         floor_s = floor_seconds([CountedWork(work.flops, work.bytes)], hardware)
     except InputError as error:
         return None, f"no floor: {error.message}"

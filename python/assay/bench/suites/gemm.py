@@ -23,7 +23,7 @@ from assay.runtime.hardware import Device
 DTYPES: Final = ("f32", "bf16")
 GPU_DTYPES: Final = ("bf16", "f16", "f32", "tf32", "fp8")
 SIZES: Final[tuple[Size, ...]] = (
-    (512,), (1024,), (2048,), (256, 2048, 8192), (32, 4096, 4096),
+    (512,), (1024,), (2048,), (256, 2048, 8192), (32, 4096, 4096), (256, 1024, 4096), (32, 1024, 4096),
 )  # fmt: skip
 QUICK_SIZES: Final[tuple[Size, ...]] = ((128,), (256,), (32, 256, 512))
 GPU_SIZES: Final[tuple[Size, ...]] = ((4096,), (8192,))

@@ -12,6 +12,7 @@ from assay.workloads.registry import WORKLOADS
 SUITES: Final = (
     "ceilings", "ops", "gemm", "gemv", "attention", "decode", "speculation", "pool", "scheduler",
     "sharing", "graph", "tracing", "trace", "load", "improve", "speech",
+    "order-book-latency",
 )  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 
@@ -24,6 +25,6 @@ def suite(name: str) -> Suite:
         return suite_of(name)
     if name not in SUITES:
         known = (*SUITES, *WORKLOADS)
-        raise unknown_name("suite", name, known, "assay bench run --help lists them")
-    loaded: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
+        raise unknown_name("suite", name, known, "assay bench list has them")
+    loaded: Suite = importlib.import_module(f"assay.bench.suites.{name.replace('-', '_')}").SUITE
     return loaded

@@ -6,7 +6,7 @@ import ctypes
 import importlib
 import os
 from collections.abc import Mapping
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -145,6 +145,7 @@ class NanobookCrate(_LibraryRival):
     """nanobook's Rust crate."""
 
     name = "nanobook"
+    packages = MappingProxyType({"nanobook (crate)": "0.19.3"})
     program = _NanobookProgram
     note = (
         "top of book alone, held to its prices: 0.19.3 takes other orders than the canceled ones out "
@@ -156,6 +157,7 @@ class HftbacktestCrate(_LibraryRival):
     """hftbacktest's Rust crate: its L3 book on the messages of a feed."""
 
     name = "hftbacktest"
+    packages = MappingProxyType({"hftbacktest (crate)": "0.9.4"})
     program = _HftbacktestProgram
     note = "top of book alone, from a feed: it does not match"
 
@@ -198,6 +200,7 @@ class NanobookWheel(WorkloadRival):
 
     name = "nanobook (Python)"
     install = "pip install nanobook"
+    packages = MappingProxyType({"nanobook": None})
     note = "best prices alone, a call an event"
 
     def prepare(self, data: DataSet, device: Device) -> Program | Missing:
@@ -244,6 +247,7 @@ class Polars(WorkloadRival):
 
     name = "Polars"
     install = "pip install polars"
+    packages = MappingProxyType({"polars": None})
     note = "microprice and VWAP alone, from tops that our books computed"
 
     def prepare(self, data: DataSet, device: Device) -> Program | Missing:

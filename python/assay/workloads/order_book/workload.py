@@ -34,10 +34,15 @@ its price, its neighbor in the level."""
 
 
 class BookProgram(Program):
-    """Our books; a run begins with empty ones, whose memory is kept."""
+    """Our books; a run begins with empty ones, whose memory is kept.
 
-    def __init__(self, data: DataSet, settings: Mapping[str, Setting]) -> None:
+    It is one operation of the device, so that traces have it and a scheduler's task can wait for it.
+    """
+
+    def __init__(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> None:
         """Make books and room for the answers."""
+        self._device = device
+        self._work = work_of(data)
         # Of its own: loading other data must not write over the caller's.
         self._events = Events.of({name: np.array(column) for name, column in data.arrays.items()})
         self._tops = Tops.empty(len(self._events))
@@ -57,9 +62,14 @@ class BookProgram(Program):
 
     def run(self) -> Mapping[str, float]:
         """Replay all events into empty books."""
+        flops, nbytes, _ = self._work
+        self._device.launch("replay", self._replay, [], [], bytes=int(nbytes), flops=flops)
+        self._device.synchronize()
+        return {}
+
+    def _replay(self) -> None:
         self._books.clear()
         self._books.replay(self._events, self._tops, grouped=self._grouped)
-        return {}
 
     def outputs(self) -> Arrays:
         """Copies of the columns."""
@@ -79,16 +89,16 @@ class OrderBook(ArrayWorkload):
     figure = "ns/event"
     sizes = Sizes(quick=20_000, usual=400_000)
     rivals = RIVALS
+    instruments = INSTRUMENTS
+    resting = RESTING
 
     def generate(self, seed: int, size: int) -> DataSet:
         """Events of a random market."""
-        events = generate(seed, size, instruments=INSTRUMENTS, resting=RESTING)
+        events = generate(seed, size, instruments=self.instruments, resting=self.resting)
         return DataSet(events.arrays, size)
 
     def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
-        """How books are made and events are taken; on a GPU there is one way."""
-        if device.capabilities.supports_jit:
-            return ()
+        """How books are made and events are taken."""
         return (
             WorkloadSetting(
                 name="levels",
@@ -128,14 +138,12 @@ class OrderBook(ArrayWorkload):
         )
 
     def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
-        """Our books on the CPU, or on a GPU where `devices` has one."""
-        if device.capabilities.supports_jit:
-            return CudaProgram(data, INSTRUMENTS, device)
-        return BookProgram(data, settings)
+        """Our books on the CPU."""
+        return BookProgram(data, device, settings)
 
     def verify(self, outputs: Arrays, data: DataSet) -> Verified:
         """Event by event against dictionaries and sorted lists in Python."""
-        expected, rejected = plain_tops(Events.of(data.arrays), INSTRUMENTS)
+        expected, rejected = plain_tops(Events.of(data.arrays), self.instruments)
         # Rivals that have no trades to tell leave those columns out.
         wrong = max(
             float(np.mean(~_same(outputs[name], expected[name])))
@@ -149,10 +157,15 @@ class OrderBook(ArrayWorkload):
 
     def work(self, data: DataSet) -> Work:
         """Columns read and written once; each event's accesses wait for each other."""
-        read = sum(column.nbytes for column in data.arrays.values())
-        written = sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) * data.units
-        # Microprice: two products, two sums, a quotient; VWAP: a quotient.
-        return Work(6.0 * data.units, float(read + written), float(_CHAIN * data.units))
+        return work_of(data)
+
+
+def work_of(data: DataSet) -> Work:
+    """The work of a replay."""
+    read = sum(column.nbytes for column in data.arrays.values())
+    written = sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) * data.units
+    # Microprice: two products, two sums, a quotient; VWAP: a quotient.
+    return Work(6.0 * data.units, float(read + written), float(_CHAIN * data.units))
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -162,4 +175,34 @@ def _same(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return same
 
 
-WORKLOAD: Final = OrderBook()
+class BatchedOrderBook(OrderBook):
+    """Books of many instruments on a GPU, a block for each."""
+
+    devices = ("cuda",)
+
+    def __init__(self, instruments: int) -> None:
+        """As many orders rest in all books together, whatever their number."""
+        self.instruments = instruments
+        self.resting = max(RESTING * INSTRUMENTS // instruments, 1)
+        self.case = f"{instruments:,} instruments"
+
+    def title(self, size: int) -> str:
+        """Events and instruments."""
+        return f"{super().title(size)}, {self.case}"
+
+    def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
+        """There is one way."""
+        return ()
+
+    def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
+        """Our books on the GPU."""
+        return CudaProgram(data, self.instruments, device)
+
+
+class EveryOrderBook(OrderBook):
+    """Books of eight instruments on a CPU, and of as many as a GPU has room for."""
+
+    gpu_cases = tuple(BatchedOrderBook(count) for count in (132, INSTRUMENTS, 1_056))
+
+
+WORKLOAD: Final = EveryOrderBook()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from assay import xp
@@ -54,6 +55,13 @@ SETTINGS: Final = (
     ),
 )
 """What `assay run` may change."""
+GPU_SETTINGS: Final = tuple(
+    replace(setting, values=(setting.plain,), default=setting.plain)
+    if setting.name in ("grouping", "features")
+    else setting
+    for setting in SETTINGS
+)
+"""The same where neither `ops.pillarize` nor `ops.pillar_features` has a kernel."""
 
 
 class DetectorProgram(Program):

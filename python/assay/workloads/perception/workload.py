@@ -22,13 +22,16 @@ from assay.workloads.contract import (
 )
 from assay.workloads.perception import reference, scans
 from assay.workloads.perception.configuration import KITTI, POINT_INPUTS, Configuration
-from assay.workloads.perception.detector import SETTINGS, DetectorProgram
+from assay.workloads.perception.detector import GPU_SETTINGS, SETTINGS, DetectorProgram
 from assay.workloads.perception.pytorch_rival import PyTorchRival
 from assay.workloads.perception.weights import NetworkWeights, network_weights
 
 _TOLERANCE: Final = 1e-4
 """Of maps, relative to their largest element: sums of thousands of products in float32, 18 layers deep."""
 _FLOAT_BYTES: Final = 4
+_OTHER_STEPS: Final = 6
+"""Beside the convolutions of the blocks, each after the one before: grouping, features, upsampling, heads, choosing
+candidates, suppression."""
 
 
 class Perception(ArrayWorkload):
@@ -38,6 +41,7 @@ class Perception(ArrayWorkload):
     unit = "frame"
     figure = "frames/s"
     sizes = Sizes(quick=1, usual=4)
+    devices = ("cpu", "cuda")
 
     def __init__(self, configuration: Configuration = KITTI) -> None:
         """Detect with this network."""
@@ -62,8 +66,8 @@ class Perception(ArrayWorkload):
         return DataSet({"points": points, "counts": counts}, size)
 
     def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
-        """The same on every device."""
-        return SETTINGS
+        """What the device has operations for: on a GPU, pillars are made by those of arrays."""
+        return GPU_SETTINGS if device.capabilities.is_gpu else SETTINGS
 
     def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
         """Our detector."""
@@ -112,7 +116,9 @@ class Perception(ArrayWorkload):
         flops += 2.0 * inputs * heads * places
         weights += inputs * heads
         moved += heads * places + 4 * inside
-        return Work(data.units * flops, _FLOAT_BYTES * (data.units * moved + weights))
+        steps = _OTHER_STEPS + sum(1 + block.layers for block in configuration.blocks)
+        moved_bytes = _FLOAT_BYTES * (data.units * moved + weights)
+        return Work(data.units * flops, moved_bytes, float(steps))
 
 
 _AGAINST: Final = "NumPy, layer by layer; boxes in double precision"

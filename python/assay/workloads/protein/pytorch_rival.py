@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ class _HasWeights(Protocol):
 class PyTorchRival(WorkloadRival):
     """PyTorch in float32 on a CPU, at its highest precision; in bfloat16 on a GPU."""
 
+    packages = MappingProxyType({"torch": None})
     install = "pip install torch"
 
     def __init__(self, trunk: Trunk, source: _HasWeights, *, compiled: bool) -> None:

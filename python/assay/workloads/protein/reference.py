@@ -57,6 +57,30 @@ def triangle(
     return update
 
 
+def triangle_at(
+    z: npt.NDArray[Any],
+    weights: TriangleWeights,
+    rows: npt.NDArray[Any],
+    columns: npt.NDArray[Any],
+    mask: npt.NDArray[Any] | None = None,
+) -> Doubles:
+    """The update over outgoing edges at some rows and columns, (rows, columns, channels)."""
+
+    def factor(places: npt.NDArray[Any], matrix: Floats, gate: Floats) -> Doubles:
+        x = _norm(z[places].astype(np.float64), weights.norm)
+        keep = 1.0 if mask is None else mask[places][:, :, None].astype(np.float64)
+        gated: Doubles = (x @ _wide(matrix)) * _sigmoid(x @ _wide(gate)) * keep
+        return gated
+
+    left = factor(rows, weights.left, weights.left_gate)
+    right = factor(columns, weights.right, weights.right_gate)
+    total = np.einsum("ikh,jkh->ijh", left, right, optimize=True)
+    x = _norm(z[np.ix_(rows, columns)].astype(np.float64), weights.norm)
+    gated = _norm(total, weights.out_norm) * _sigmoid(x @ _wide(weights.out_gate))
+    update: Doubles = gated @ _wide(weights.out)
+    return update
+
+
 def _wide(matrix: Floats) -> Doubles:
     return matrix.T.astype(np.float64)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from assay import ops, xp
 from assay.runtime.array import Array
 from assay.workloads.protein.layers import Place, normalize, product, rows
-from assay.workloads.protein.weights import TriangleWeights
+from assay.workloads.protein.weights import EPSILON, Floats, TriangleWeights
 
 ROWS: Final = "rows"
 CHANNELS: Final = "channels"
@@ -28,13 +28,14 @@ class TriangleMultiplication:
         self._norm, self._out_norm = place.norm(weights.norm), place.norm(weights.out_norm)
         self._out = place.pack(weights.out)
         self._out_gate = place.pack(weights.out_gate)
+        factors, gates = _both(weights)
         if self._channels_first:
-            factors = np.concatenate([weights.left, weights.right])[:, :, None]
-            gates = np.concatenate([weights.left_gate, weights.right_gate])[:, :, None]
-            self._factors, self._gates = place.array(factors), place.array(gates)
+            self._factors, self._gates = (
+                place.array(factors[:, :, None]),
+                place.array(gates[:, :, None]),
+            )
         else:
-            self._projections = place.pack(weights.left, weights.right)
-            self._projection_gates = place.pack(weights.left_gate, weights.right_gate)
+            self._projections, self._projection_gates = place.pack(factors), place.pack(gates)
 
     def __call__(self, pairs: Array, mask: Array | None = None, *, residual: bool = False) -> Array:
         """The update of pairs, or with `residual` their sum; the mask (batch, N, N) counts edges."""
@@ -82,3 +83,80 @@ class TriangleMultiplication:
         factors *= ops.linear(normed, self._projection_gates, activation="sigmoid")
         by_place = xp.reshape(factors, (batch, -1, 2 * self._hidden))
         return xp.asarray(xp.permute_dims(by_place, (0, 2, 1)), copy=True)
+
+
+class FusedTriangleMultiplication:
+    """The same in three operations: gated factors channel by channel, their products, the update."""
+
+    def __init__(self, weights: TriangleWeights, place: Place, *, incoming: bool) -> None:
+        """Copy the weights to the device."""
+        self._incoming = incoming
+        self._hidden = weights.left.shape[0]
+        self._norm, self._out_norm = place.norm(weights.norm), place.norm(weights.out_norm)
+        self._factors, self._gates = (place.array(matrix) for matrix in _both(weights))
+        self._out, self._out_gate = place.array(weights.out), place.array(weights.out_gate)
+
+    def __call__(self, pairs: Array, mask: Array | None = None, *, residual: bool = False) -> Array:
+        """The update of pairs, or with `residual` their sum; the mask (batch, N, N) counts edges."""
+        out = xp.empty(pairs.shape, dtype=pairs.dtype, device=pairs.device)
+        self.write(pairs, mask, self.room(pairs), out, residual=residual)
+        return out
+
+    def room(self, pairs: Array) -> Room:
+        """Memory for the factors and sums of pairs."""
+        batch, side, _, _ = pairs.shape
+        factors, sums = (
+            xp.empty(
+                (batch, parts * self._hidden, side, side), dtype=pairs.dtype, device=pairs.device
+            )
+            for parts in (2, 1)
+        )
+        return Room(factors, sums)
+
+    def write(
+        self, pairs: Array, mask: Array | None, room: Room, out: Array, *, residual: bool = False
+    ) -> None:
+        """The same into `out`, without allocations: a graph can have it."""
+        # Edges (k, i) are written as (i, k): either product is then of rows with rows.
+        ops.channel_projection(
+            pairs,
+            self._norm,
+            self._factors,
+            self._gates,
+            mask=mask,
+            transposed=self._incoming,
+            epsilon=EPSILON,
+            out=room.factors,
+        )
+        for sample in range(pairs.shape[0]):
+            left, right = (
+                room.factors[sample, : self._hidden],
+                room.factors[sample, self._hidden :],
+            )
+            ops.batched_matmul(left, xp.matrix_transpose(right), room.sums[sample])
+        ops.triangle_update(
+            room.sums,
+            pairs,
+            sum_norm=self._out_norm,
+            pair_norm=self._norm,
+            gates=self._out_gate,
+            weights=self._out,
+            residual=residual,
+            epsilon=EPSILON,
+            out=out,
+        )
+
+
+class Room(NamedTuple):
+    """What lies between the operations of `FusedTriangleMultiplication`."""
+
+    factors: Array
+    sums: Array
+
+
+def _both(weights: TriangleWeights) -> tuple[Floats, Floats]:
+    """The projections of both factors, one below the other, and their gates."""
+    return (
+        np.concatenate([weights.left, weights.right]),
+        np.concatenate([weights.left_gate, weights.right_gate]),
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,26 +14,37 @@ from assay.load.workloads.measurement import Setting
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.workloads.contract import Arrays, DataSet, Program
-from assay.workloads.protein.alignment import GatedAttention, OuterProductMean, Transition
+from assay.workloads.protein.alignment import (
+    FusedGatedAttention,
+    FusedOuterProductMean,
+    FusedTransition,
+    GatedAttention,
+    OuterProductMean,
+    Transition,
+)
 from assay.workloads.protein.configuration import Trunk
 from assay.workloads.protein.layers import Place, rows
-from assay.workloads.protein.triangle import TriangleMultiplication
+from assay.workloads.protein.triangle import FusedTriangleMultiplication, TriangleMultiplication
 from assay.workloads.protein.weights import BlockWeights, TrunkWeights
 
 
 class _Block:
-    def __init__(self, weights: BlockWeights, place: Place, trunk: Trunk, layout: str) -> None:
-        self.rows = GatedAttention(weights.rows, place, trunk.heads)
-        self.columns = GatedAttention(weights.columns, place, trunk.heads)
-        self.alignment_transition = Transition(weights.alignment_transition, place)
-        self.outer = OuterProductMean(weights.outer, place)
-        self.outgoing = TriangleMultiplication(
-            weights.outgoing, place, incoming=False, layout=layout
+    def __init__(
+        self, weights: BlockWeights, place: Place, trunk: Trunk, layout: str, *, fused: bool
+    ) -> None:
+        attention = FusedGatedAttention if fused else GatedAttention
+        transition = FusedTransition if fused else Transition
+        outer = FusedOuterProductMean if fused else OuterProductMean
+        triangle: Any = (
+            FusedTriangleMultiplication if fused else partial(TriangleMultiplication, layout=layout)
         )
-        self.incoming = TriangleMultiplication(
-            weights.incoming, place, incoming=True, layout=layout
-        )
-        self.pair_transition = Transition(weights.pair_transition, place)
+        self.rows = attention(weights.rows, place, trunk.heads, along_columns=False)
+        self.columns = attention(weights.columns, place, trunk.heads, along_columns=True)
+        self.alignment_transition = transition(weights.alignment_transition, place)
+        self.outer = outer(weights.outer, place)
+        self.outgoing = triangle(weights.outgoing, place, incoming=False)
+        self.incoming = triangle(weights.incoming, place, incoming=True)
+        self.pair_transition = transition(weights.pair_transition, place)
 
 
 class TrunkProgram(Program):
@@ -48,8 +61,10 @@ class TrunkProgram(Program):
         """Pack the weights, and copy the alignments to the device."""
         self._device, self._trunk = device, trunk
         place = Place(device)
-        layout = str(settings["layout"])
-        self._blocks = [_Block(block, place, trunk, layout) for block in weights.blocks]
+        layout, fused = str(settings["layout"]), settings["fused"] == "on"
+        self._blocks = [
+            _Block(block, place, trunk, layout, fused=fused) for block in weights.blocks
+        ]
         self._symbols = place.array(weights.symbols)
         self._left, self._right = place.array(weights.left), place.array(weights.right)
         self._relative = place.array(weights.relative)
@@ -87,7 +102,7 @@ class TrunkProgram(Program):
             lap("rest")
             for block in self._blocks:
                 alignment = block.rows(alignment, pairs)
-                alignment = _transposed(block.columns(_transposed(alignment)))
+                alignment = block.columns(alignment)
                 alignment = block.alignment_transition(alignment)
                 lap("alignment")
                 pairs = block.outer(alignment, pairs)
@@ -128,7 +143,3 @@ class TrunkProgram(Program):
     def poison(self) -> None:
         """Forget the outputs: what is not computed again reads as NaN."""
         self._logits = []
-
-
-def _transposed(alignment: Array) -> Array:
-    return xp.asarray(xp.permute_dims(alignment, (1, 0, 2)), copy=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from assay.workloads.protein import reference
 from assay.workloads.protein.configuration import KINDS, SMALL_TRUNK, Trunk
 from assay.workloads.protein.pytorch_rival import PyTorchRival
 from assay.workloads.protein.triangle import CHANNELS, ROWS
+from assay.workloads.protein.trimul import SHAPES, TriMul, geometric_means
 from assay.workloads.protein.trunk import TrunkProgram
 from assay.workloads.protein.weights import TrunkWeights, trunk_weights
 from assay.workloads.random_numbers import RandomNumbers
@@ -32,6 +33,11 @@ _TOLERANCE: Final = 1e-4
 """Of logits, relative to the largest: sums in float32, two blocks deep."""
 _AGAINST: Final = "NumPy in double precision"
 _MUTATED_PER_1024: Final = 300
+_BLOCK_STEPS: Final = 4 + 4 + 2 + 3 + 2 * 3 + 2
+"""Products of a block of which each needs the one before: both attentions (projections, scores, values, output), a
+transition, the outer product mean, both triangles (factors, sums, output), a transition."""
+_OTHER_STEPS: Final = 2
+"""The embedding and the distances."""
 
 
 class Protein(ArrayWorkload):
@@ -41,6 +47,7 @@ class Protein(ArrayWorkload):
     unit = "structure"
     figure = "structures/h"
     sizes = Sizes(quick=1, usual=4)
+    gpu_cases = tuple(TriMul(shape) for shape in SHAPES)
 
     def __init__(self, trunk: Trunk = SMALL_TRUNK) -> None:
         """Predict with this trunk."""
@@ -81,6 +88,16 @@ class Protein(ArrayWorkload):
                 default=CHANNELS,
                 keeps="rounding",
             ),
+            WorkloadSetting(
+                name="fused",
+                meaning="whether layers are few operations, or one for each of their steps",
+                mechanism="a block of rows stays in cache from its norm to its last product: gates, scores and wide "
+                "layers are never written, and transpositions are part of products",
+                values=("off", "on"),
+                plain="off",
+                default="on",
+                keeps="rounding",
+            ),
         )
 
     def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
@@ -97,6 +114,10 @@ class Protein(ArrayWorkload):
             error = max(error, float(np.abs(logits - expected).max() / np.abs(expected).max()))
             structures += 1
         return Verified(error, _TOLERANCE, _AGAINST, structures)
+
+    def summary(self, figures: Sequence[Any]) -> str:
+        """Of the shapes of a GPU, the geometric mean."""
+        return geometric_means(figures) if figures and figures[0].unit == TriMul.figure else ""
 
     def work(self, data: DataSet) -> Work:
         """Products of all layers; pairs and alignment read and written once a layer."""
@@ -117,7 +138,8 @@ class Protein(ArrayWorkload):
         flops = trunk.blocks * block + 2.0 * n * n * z * trunk.bins
         # Three layers change the alignment, four the pairs.
         moved = trunk.blocks * 2.0 * (3 * s * n * c + 4 * n * n * z) + n * n * (z + trunk.bins)
-        return Work(data.units * flops, data.units * 4.0 * moved)
+        steps = trunk.blocks * _BLOCK_STEPS + _OTHER_STEPS
+        return Work(data.units * flops, data.units * 4.0 * moved, float(steps))
 
 
 WORKLOAD: Final = Protein()

@@ -1,0 +1,334 @@
+"""Claims that bring their work along: functions and commands of the user, in the one harness."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay import bench
+from assay.bench.claims import manifest, reading
+from assay.bench.own import workload
+from assay.bench.own.values import difference, named_arrays
+from assay.cli.app import run
+from assay.errors import InputError
+
+FUNCTIONS = """
+import functools, hashlib, itertools, time
+import numpy as np
+
+def numbers(seed, size):
+    return np.random.default_rng(seed).integers(0, 1000, size)
+
+def text(seed, size):
+    drawn = np.random.default_rng(seed).integers(0, 10**6, size)
+    return "".join(f"{number}\\n" for number in drawn)
+
+def fixed(seed, size):
+    return np.arange(size)
+
+def any_seed(seed, size):
+    return np.random.default_rng().integers(0, 1000, size)
+
+def ours(values):
+    return np.cumsum(values)
+
+def ours_in_place(values):
+    return np.cumsum(values, out=values)
+
+def reference(values):
+    return list(itertools.accumulate(values.tolist()))
+
+def lines(text):
+    return "".join(sorted(text.splitlines(keepends=True)))
+
+def wrong(values):
+    return np.cumsum(values) + 1
+
+def fails(values):
+    raise ValueError("no numbers\\nof the second line")
+
+KEPT = {}
+
+def keeps(values):
+    key = values.tobytes()
+    if key not in KEPT:
+        time.sleep(0.02)
+        KEPT[key] = np.cumsum(values)
+    return KEPT[key]
+
+class Later:
+    def __init__(self, values):
+        self.values = values
+    def __array__(self, *_, **__):
+        return np.cumsum(self.values)
+
+def later(values):
+    return Later(values)
+
+def first_only(values, kept={}):
+    return kept.setdefault("sums", np.cumsum(values))
+
+def faster_clock(values):
+    time.perf_counter = lambda: 0.0
+    return np.cumsum(values)
+
+def half(values):
+    return values / 2
+
+def almost_half(values):
+    return values * 0.5000001
+"""
+
+SUMS = """
+name = "sums"
+about = "running sums"
+unit = "number"
+metric = "ns/number"
+[work]
+function = "mine.py:ours"
+[reference]
+function = "mine.py:reference"
+[[rivals]]
+name = "in place"
+function = "mine.py:ours_in_place"
+[data]
+generator = "mine.py:numbers"
+seeds = [1, 2, 3]
+size = 400
+"""
+
+SORTED = """
+name = "sorted-lines"
+about = "lines in order"
+unit = "line"
+metric = "ms"
+[work]
+command = ["sort"]
+[reference]
+function = "mine.py:lines"
+[[rivals]]
+name = "to a file"
+command = ["sort", "{input}", "-o", "{output}"]
+[[rivals]]
+name = "nobody"
+command = ["./nobody"]
+[data]
+generator = "mine.py:text"
+seeds = [1, 2, 3]
+size = 50
+"""
+
+
+class Outcome:
+    """What a command printed, and its exit code."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def data(self) -> Any:
+        """What it printed as JSON."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Outcome]:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FUNCTIONS, encoding="utf-8")
+
+    def call(claim: str, *words: str) -> Outcome:
+        (tmp_path / "bench.toml").write_text(claim, encoding="utf-8")
+        capsys.readouterr()
+        code = run(["bench", *words])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+def test_a_function_is_measured_beside_its_rivals_and_reproduced(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    gate = cli(SUMS, "gate", "bench.toml", "--quick", "--save", "kept.json", "--json")
+    verdicts = {line["gate"]: line["verdict"] for line in gate.data["gates"]}
+    assert (verdicts["check"], verdicts["seeds"], verdicts["saturation"]) == ("passed",) * 3
+    (figure,) = bench.load(Path("kept.json")).figures
+    assert (figure.name, figure.unit) == ("sums, 400 numbers", "ns/number")
+    assert figure.own.name == "sums"
+    assert [rival.name for rival in figure.rivals] == ["in place"]
+    assert "calls, each with inputs of its own" in figure.note
+    assert set(bench.load(Path("kept.json")).versions) >= {"numpy", "mine.py"}
+    again = cli(SUMS, "reproduce", "kept.json", "--claim", "bench.toml", "--json")
+    assert [row["name"] for row in again.data["figures"]] == ["sums, 400 numbers"]
+    lost = cli(SUMS, "reproduce", "kept.json")
+    assert (lost.code, "the claim sums: expected its bench.toml" in lost.err) == (2, True)
+    changed = SUMS.replace("size = 400", "size = 401")
+    other = cli(changed, "reproduce", "kept.json", "--claim", "bench.toml")
+    assert (other.code, "data: expected what was measured" in other.err) == (2, True)
+    assert "| sums, 400 numbers |" in cli(SUMS, "table", "kept.json").out
+    assert cli(SUMS, "compare", "kept.json", "kept.json").code == 0
+    profiled = cli(SUMS, "profile", "bench.toml", "--quick", "--out", "trace", "--calls", "2")
+    assert (profiled.code, (tmp_path / "trace").is_dir()) == (0, True)
+
+
+def test_the_example_passes_its_checks(cli: Callable[..., Outcome], root: Path) -> None:
+    outcome = cli(SUMS, "run", str(root / "examples" / "own_claim"), "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, figure["check"]["error"]) == (0, 0.0)
+    assert [rival["name"] for rival in figure["rivals"]] == ["NumPy"]
+    guide = (root / "docs" / "guides" / "claims.md").read_text(encoding="utf-8")
+    printed = (root / "examples" / "own_claim" / "bench.toml").read_text(encoding="utf-8")
+    assert f"```toml\n{printed}```" in guide
+
+
+def test_a_command_reads_standard_input_or_a_file(cli: Callable[..., Outcome]) -> None:
+    outcome = cli(SORTED, "run", "bench.toml", "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, figure["check"]["error"]) == (0, 0.0)
+    assert [rival["name"] for rival in figure["rivals"]] == ["to a file"]
+    assert figure["absent"] == {"nobody": "./nobody: expected the program ./nobody, got none"}
+
+
+def test_a_command_reports_its_own_value(cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    program = "import json, sys; print(int(sys.argv[1]) * 2); print(json.dumps({'rate': 250.0}))"
+    (tmp_path / "double.py").write_text(program, encoding="utf-8")
+    (tmp_path / "twice.py").write_text("import sys; print(int(sys.argv[1]) + int(sys.argv[1]))")
+    claim = """
+name = "doubling"
+about = "a number twice"
+unit = "row"
+metric = "M rows/s"
+[work]
+command = ["{python}", "double.py", "{seed}"]
+value = "rate"
+[reference]
+command = ["{python}", "twice.py", "{seed}"]
+[data]
+seeds = [1, 2, 3]
+"""
+    outcome = cli(claim, "run", "bench.toml", "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, figure["value"], figure["unit"]) == (0, pytest.approx(250.0), "M rows/s")
+    assert '"rate" as the command reports it' in figure["note"]
+    slow = claim.replace("M rows/s", "s")
+    refused = cli(slow, "run", "bench.toml", "--quick")
+    assert (refused.code, "rate: expected at most the" in refused.err) == (2, True)
+    silent = cli(claim.replace('"rate"', '"speed"'), "run", "bench.toml", "--quick")
+    assert (silent.code, 'expected a last line such as {"speed": 1.5}' in silent.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("wrong", 1, "outputs differ from the reference mine.py:reference"),
+        ("first_only", 1, "outputs differ"),
+        ("keeps", 1, "times as fast on data that were seen before: outputs are kept"),
+        ("later", 2, "mine.py:later: expected arrays, numbers, text or bytes"),
+        ("fails", 2, "mine.py:fails raised ValueError: no numbers hint: it was called with (an array of 400)"),
+        ("our", 2, 'function of'),
+    ],
+)  # fmt: skip
+def test_work_that_is_faked_or_fails_is_refused(
+    cli: Callable[..., Outcome], function: str, code: int, said: str
+) -> None:
+    claim = SUMS.replace('mine.py:ours"', f'mine.py:{function}"')
+    outcome = cli(claim, "run", "bench.toml", "--quick")
+    words = " ".join((outcome.out + outcome.err).split())
+    assert (outcome.code, said in words) == (code, True), words
+
+
+def test_a_sample_has_no_more_calls_than_inputs_are_made_for(
+    cli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short function of data that take long to make ends, and does not make a thousand of them."""
+    monkeypatch.setattr(workload, "_GENERATED_S", 1e-9)
+    monkeypatch.setattr(workload, "_SAMPLE_S", 1.0)
+    outcome = cli(SUMS, "run", "bench.toml", "--quick", "--json")
+    (figure,) = json.loads(outcome.out)["figures"]
+    assert "a sample is" not in figure["note"]
+
+
+def test_a_replaced_clock_is_told(
+    cli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "perf_counter", time.perf_counter)
+    claim = SUMS.replace('mine.py:ours"', 'mine.py:faster_clock"')
+    outcome = cli(claim, "run", "bench.toml", "--quick")
+    assert (outcome.code, "the program replaced the clock" in outcome.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (SUMS.replace("mine.py:numbers", "mine.py:fixed"), "expected other data for another seed"),
+        (SUMS.replace("mine.py:numbers", "mine.py:any_seed"), "expected the same data for the same"),
+        (SUMS.replace("mine.py:numbers", "mine:numbers"), "expected FILE.py:NAME"),
+        (SUMS.replace("mine.py:reference", "mine.py:ours"), "expected another implementation"),
+        (SUMS.replace("ns/number", "ns/event"), "metric: expected one of ns, us, ms, s, ns/number"),
+        (SUMS.replace("[work]", '[work]\nvalue = "x"'), "work.value: expected commands"),
+        (SUMS.replace("[work]", "[work]\nfunktion = 1"), 'unknown key "funktion"'),
+        (SUMS.replace("[1, 2, 3]", "[1]"), "expected at least 3 seeds"),
+        (SUMS + '\n[[gates.target]]\nover = "nobody"\nat_least = 1.0\n', 'unknown rival "nobody"'),
+        (SUMS.replace('"sums"', '"gemm"'), "expected another than that of a suite"),
+        (SUMS.replace("[reference]\nfunction = \"mine.py:reference\"\n", ""), "expected [reference]"),
+        (SUMS.replace("[work]", 'suite = "gemm"\n[work]'), "got suite and work"),
+        (SORTED.replace('["sort"]', '"sort"'), "expected a list of words"),
+        (SORTED.replace('generator = "mine.py:text"\n', ""), "expected {seed} among its words"),
+        (SORTED.replace('["sort"]', '["sort", "--nothing"]'), "expected exit code 0, got 2"),
+        (SORTED.replace('["sort"]', '["sleep", "9"]\ntimeout_s = 0.05'), "expected an end within"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_and_exit_two(
+    cli: Callable[..., Outcome], claim: str, said: str
+) -> None:
+    outcome = cli(claim, "run", "bench.toml", "--quick")
+    problem = [line for line in outcome.err.splitlines() if line.startswith("error")]
+    assert (outcome.code, len(problem)) == (2, 1), outcome.err
+    assert said in problem[0]
+
+
+def test_data_of_a_file_are_staged_and_one_is_said(
+    cli: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path / "scratch"))
+    np.save(tmp_path / "day.npy", np.arange(300))
+    digest = hashlib.sha256((tmp_path / "day.npy").read_bytes()).hexdigest()
+    head, _, _ = SUMS.partition("[data]")
+    claim = f'{head}[data]\nfile = "day.npy"\nsha256 = "{digest}"\nunits = 300\n'
+    outcome = cli(claim, "run", "bench.toml", "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, figure["name"]) == (0, "sums, 300 numbers")
+    assert "was not checked" in figure["note"]
+
+
+def test_a_manifest_has_what_a_generator_of_ones_own_gives(cli: Callable[..., Outcome]) -> None:
+    cli(SUMS, "list")
+    entries, _ = manifest.build([reading.claim_named("bench.toml")], 10**9, lambda _: None)
+    assert [entry.seed for entry in entries] == [1, 2, 3]
+    assert {verdict.status for verdict in manifest.verify(entries)} == {manifest.INTACT}
+
+
+def test_outputs_differ_by_bytes_or_by_a_tolerance() -> None:
+    values = np.array([1.0, 2.0, np.nan])
+    left, right = (named_arrays("f", part) for part in (values, values.copy()))
+    assert difference("f", left, right, 0.0) == 0.0
+    close = named_arrays("f", values * (1 + 1e-9))
+    assert difference("f", close, right, 1e-6) == pytest.approx(1e-9, rel=1e-3)
+    assert difference("f", close, right, 0.0) > 0.0
+    printed = named_arrays("f", "1.0, 2.0\nnan\n")
+    assert difference("f", printed, right, 1e-6) == 0.0
+    assert np.isnan(difference("f", {}, right, 0.0))
+    assert difference("f", named_arrays("f", values[:2]), right, 1e-6) == 1.0
+    with pytest.raises(InputError, match="expected numbers between blanks"):
+        difference("f", named_arrays("f", "one two"), right, 1e-6)
