@@ -37,6 +37,9 @@ USERS = 8
 KV_TOKENS_PER_USER = 512
 LOAD = 0.8
 """Share of the rate that so many users get in a closed loop."""
+UNDER_WAY_PER_USER = 4
+"""Requests under way at once, at most. On a machine that others use the rate of the start is too much later: then
+arrivals wait instead of piling up to thousands, which starve their own client beyond the server's 30 s."""
 ABORTED = 0.1
 """Share of requests whose client leaves after the first tokens."""
 PROBE_SECONDS = 5.0
@@ -139,7 +142,10 @@ def verdict_line(verdict: Mapping[str, Any], seconds: float) -> str:
         f"{verdict.get('sent', 0):,} requests sent in {seconds:,.0f} s",
         f"{verdict['lost']} lost",
         f"{verdict['different']} with other tokens than the quiet run",
-        *(f"{verdict.get(name, 0):,} {name}" for name in ("aborted", "adapter loads", "sleeps")),
+        *(
+            f"{verdict.get(name, 0):,} {name}"
+            for name in ("aborted", "held back", "adapter loads", "sleeps")
+        ),
     ]
     if verdict["growth"] is not None:
         counts.append(
@@ -179,7 +185,8 @@ class Soak:
             for number in range(12)
             for seed in (None, number)
         ]
-        self._is_resting = False
+        self._is_awake = asyncio.Event()
+        self._is_awake.set()
         self.report = Report()
 
     async def run(self, pids: Sequence[int], adapters: Sequence[str]) -> Report:
@@ -218,12 +225,14 @@ class Soak:
                 "POST", "/v1/completions", json=case.body(self._model)
             ) as answer:
                 if answer.status_code == 503:
+                    # Not at once: a thousand clients that ask again and again are a load of their own.
                     self.report.done["asked again"] += 1
                 elif answer.status_code != 200:
                     await answer.aread()
                     raise AssertionError(f"{answer.status_code}: {answer.text[:200]}")
                 else:
                     return await self._read(answer, leaves=leaves)
+            await self._is_awake.wait()
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _read(self, answer: httpx.Response, *, leaves: bool) -> tuple[str, bool]:
@@ -273,10 +282,18 @@ class Soak:
     async def _arrive(self, until: float) -> None:
         """A Poisson process; all of its requests are waited for."""
         due = time.monotonic()
+        places = asyncio.Semaphore(UNDER_WAY_PER_USER * self._users)
         async with asyncio.TaskGroup() as group:
             while due < until:
                 await asyncio.sleep(max(due - time.monotonic(), 0.0))
-                group.create_task(self._request(self._random.choice(self._cases)))
+                if places.locked():
+                    self.report.done["held back"] += 1
+                    await places.acquire()
+                    due = time.monotonic()
+                else:
+                    await places.acquire()
+                request = group.create_task(self._request(self._random.choice(self._cases)))
+                request.add_done_callback(lambda _: places.release())
                 self.report.done["sent"] += 1
                 due += self._random.expovariate(self.report.rate)
 
@@ -298,12 +315,12 @@ class Soak:
         """Put the model to sleep while requests keep coming, and wake it up."""
         await asyncio.sleep(min(SLEEP_SECONDS, self._seconds / 3))
         while time.monotonic() < until:
-            self._is_resting = True
+            self._is_awake.clear()
             await self._administer("/sleep")
             self.report.done["sleeps"] += 1
             await asyncio.sleep(RETRY_SECONDS)
             await self._administer("/wake_up")
-            self._is_resting = False
+            self._is_awake.set()
             await asyncio.sleep(SLEEP_SECONDS)
 
     async def _administer(self, path: str, **body: str) -> None:
@@ -327,10 +344,10 @@ class Soak:
     async def _measure(self, pids: Sequence[int]) -> None:
         while True:
             # A model that sleeps has no KV cache.
-            if not self._is_resting:
+            if self._is_awake.is_set():
                 now = time.monotonic()
                 self.report.memory.append((now, sum(map(_resident_bytes, pids))))
-                if (used := await asyncio.to_thread(_device_bytes)) and not self._is_resting:
+                if (used := await asyncio.to_thread(_device_bytes)) and self._is_awake.is_set():
                     self.report.device_memory.append((now, used))
             await asyncio.sleep(max(self._seconds / 400, 0.25))
 

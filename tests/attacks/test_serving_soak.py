@@ -34,5 +34,5 @@ def test_the_verdict_is_one_line() -> None:
     report.done.update({"sent": 1234, "aborted": 5, "adapter loads": 6, "sleeps": 7})
     assert verdict_line(report.verdict(), 100.0) == (
         "soak FAILED: 1,234 requests sent in 100 s, 1 lost, 0 with other tokens than the quiet run, "
-        "5 aborted, 6 adapter loads, 7 sleeps, memory +0.0% (+10.0 MiB an hour)"
+        "5 aborted, 0 held back, 6 adapter loads, 7 sleeps, memory +0.0% (+10.0 MiB an hour)"
     )

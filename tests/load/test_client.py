@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from load_windows import run_window
+from load_windows import quietest_window, run_window
 from streaming_server import Behavior, streaming_server
 
 from assay.errors import InputError
@@ -35,8 +35,9 @@ def opened(times: list[float], tokens: int = 5, concurrency: int | None = None) 
 
 
 def test_times_and_tokens_are_those_of_the_server() -> None:
-    with streaming_server(Behavior(ttft_s=0.05, itl_s=0.02)) as url:
-        found = run_window(url, closed(4, 8, tokens=6), Window(requests=8), {"threads": 2})
+    # A fifth of the time goes by before the first token: far from the half that is a backlog.
+    with streaming_server(Behavior(ttft_s=0.05, itl_s=0.04)) as url:
+        found = quietest_window(url, closed(4, 8, tokens=6), Window(requests=8), {"threads": 2})
     assert found.errors == 0
     assert found.output_tokens == 48
     assert {one.prompt_tokens for one in found.records} == {4}
@@ -45,10 +46,10 @@ def test_times_and_tokens_are_those_of_the_server() -> None:
     )
     # Each is as long as it must be, and two rounds of four fit one after the other.
     assert min(one.first_token_s - one.sent_s for one in found.records) >= 0.05
-    assert 50 <= found.figures["median_ttft_ms"] < 120
+    assert 50 <= found.figures["median_ttft_ms"] < 200
     # A first token that was read late is followed by others sooner.
-    assert 10 <= found.figures["median_tpot_ms"] < 40
-    assert 0.3 <= found.seconds < 0.9
+    assert 20 <= found.figures["median_tpot_ms"] < 160
+    assert 0.5 <= found.seconds < 2.0
     assert all(len(one.itls_s) == 5 for one in found.records)
     assert found.settings == {"threads": 2}
     assert found.load_state == "stable"
@@ -97,11 +98,12 @@ def test_a_server_that_closes_after_each_answer() -> None:
 
 def test_an_open_loop_keeps_its_schedule_whatever_the_answers_do() -> None:
     times = [0.0, 0.05, 0.06, 0.2, 0.3]
-    with streaming_server(Behavior(ttft_s=0.4)) as url:
+    # A client that waited for answers would send the second request after two seconds.
+    with streaming_server(Behavior(ttft_s=2.0)) as url:
         found = run_window(url, opened(times), Window(requests=5))
     assert [one.scheduled_s for one in found.records] == pytest.approx(times)
     late = [one.sent_s - (one.scheduled_s or 0.0) for one in found.records]
-    assert all(0 <= one < 0.1 for one in late)
+    assert all(0 <= one < 1.0 for one in late)
     assert found.records[-1].sent_s < found.records[0].end_s
     assert found.details["p99_lateness_ms"] == pytest.approx(1e3 * max(late), rel=0.1)
 
@@ -116,11 +118,12 @@ def test_a_limit_holds_requests_of_an_open_loop_back() -> None:
 
 
 def test_a_window_of_seconds_starts_nothing_after_them() -> None:
-    with streaming_server(Behavior(ttft_s=0.05)) as url, LoadClient(url) as client:
-        found = client.run_window(closed(2, 3), Window(seconds=0.3))
-        # Its three requests are asked again and again.
-        assert 6 <= len(found.records) < 15
-        assert max(one.sent_s for one in found.records) < 0.4
+    with streaming_server(Behavior(ttft_s=0.1)) as url, LoadClient(url) as client:
+        found = client.run_window(closed(2, 3), Window(seconds=1.0))
+        # Its three requests are asked again and again; each answer takes 108 ms at least, so that
+        # two at once are at most twenty that began within the second.
+        assert 6 <= len(found.records) <= 20
+        assert max(one.sent_s for one in found.records) < 2.0
         times = [number / 20 for number in range(8)]
         found = client.run_window(opened(times), Window(seconds=0.22))
         assert len(found.records) == 5
@@ -143,14 +146,15 @@ def test_an_offset_starts_later_and_goes_on_from_the_first() -> None:
         ("drop", "ConnectionResetError: the server closed the connection"),
         ("garbage", "expected server-sent events of JSON"),
         ("error", "the engine died"),
-        ("hang", "timeout after 0.5 s"),
+        ("hang", "timeout after 2 s"),
     ],
 )
 def test_a_request_that_fails_keeps_its_error_and_is_not_asked_again(
     failure: str, error: str
 ) -> None:
     behavior = Behavior(fails=lambda number: failure if number == 1 else None)
-    options = ClientOptions(timeout_s=0.5)
+    # A busy machine may take its time over the other requests.
+    options = ClientOptions(timeout_s=2.0 if failure == "hang" else 60.0)
     with streaming_server(behavior) as url:
         found = run_window(url, closed(1, 4), Window(requests=4), options=options)
     failed = [one for one in found.records if one.error is not None]

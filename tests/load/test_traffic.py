@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import AssayError
-from assay.load.traffic import drawn_traffic, read_objective, read_traffic
+from assay.load.traffic import drawn_traffic, read_objective, read_traffic, read_traffic_by_model
 
 OWN = [
     {"arrival_s": 0.0, "input_tokens": 10, "output_tokens": 5},
@@ -160,3 +160,44 @@ def test_service_levels_have_a_share() -> None:
 def test_bad_service_levels_are_refused(text: str) -> None:
     with pytest.raises(AssayError):
         read_objective(text)
+
+
+MIXED = "time,model,prompt_tokens,completion_tokens\n" + "".join(
+    f"{600 * n},{'meta-llama/Llama-3.1-8B-Instruct' if n % 3 else 'qwen3-8b'},{100 if n % 3 else 900},10\n"
+    for n in range(19)
+)
+
+
+def test_each_model_of_a_recording_has_its_own_requests(tmp_path: Path) -> None:
+    path = written(tmp_path / "mixed.csv", MIXED)
+    traffics = read_traffic_by_model(path, ["llama-3.1-8b", "qwen3-8b"])
+    llama, qwen = traffics["llama-3.1-8b"], traffics["qwen3-8b"]
+    assert (len(llama.prompts), len(qwen.prompts)) == (12, 7)
+    assert (llama.prompts.mean(), qwen.prompts.mean()) == (100, 900)
+    # Both are of the recording's three hours, whatever their own first and last request.
+    assert {period.start for period in llama.periods} == {0.0, 3600.0, 7200.0}
+    assert llama.seconds == qwen.seconds == 10800
+    named = written(tmp_path / "named.csv", MIXED.replace("time,model", "t,which"))
+    columns = "time=t,in=prompt_tokens,out=completion_tokens,model=which"
+    again = read_traffic_by_model(named, list(traffics), columns=columns)
+    assert again["qwen3-8b"].prompts.tolist() == qwen.prompts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "models", "message"),
+    [
+        (MIXED, ["llama-3.1-8b", "qwen3-14b"], "got 7 of qwen3-8b"),
+        (
+            MIXED,
+            ["llama-3.1-8b", "qwen3-8b", "qwen3-14b"],
+            "expected requests of qwen3-14b, got none",
+        ),
+        (DATED, ["llama-3.1-8b", "qwen3-8b"], "got a recording without one"),
+    ],
+    ids=["another", "none", "no column"],
+)
+def test_requests_of_no_model_are_refused(
+    tmp_path: Path, text: str, models: list[str], message: str
+) -> None:
+    with pytest.raises(AssayError, match=message):
+        read_traffic_by_model(written(tmp_path / "mixed.csv", text), models)

@@ -1,4 +1,19 @@
-"""The engine: a language model served on the runtime, every kernel a model operation."""
+"""The engine: a language model served on the runtime, every kernel a model operation.
+
+In this order, each folder imports only those before it:
+
+- `architectures/`: one file each, as data: configuration keys and layers.
+- `loading/`: files, tokenizers, templates, `lora_adapter.py`.
+- `models/`: layers and the buffers of a step, the builder of a model from an architecture, LoRA on
+  layers (`adapters.py`), weights of sleeping models (`residence.py`).
+- `requests/`: a request, its sampling parameters, grammar and text, what it puts into a step.
+- `runner/`: model runner, KV memory, input batch, CUDA-graph capture.
+- `speculation/`: proposers of draft tokens, one file a method.
+- `core/`: engine, the worker thread that owns one, batch scheduler, step loop, knobs,
+  `device_sharing.py` (engines as tasks of the scheduler).
+- `server/`: OpenAI-compatible HTTP; `http_process.py` serves it in a process of its own,
+  `engine_process.py` steps the engines for it.
+"""
 
 from assay.engine.core.encoder import Encoder as Encoder
 from assay.engine.core.engine import Engine as Engine

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Progress, plain_data, silent
 from assay.errors import InfeasibleError, InputError
-from assay.load.traffic import drawn_traffic, read_objective, read_traffic, unitless
+from assay.load.traffic import (
+    drawn_traffic,
+    read_objective,
+    read_traffic,
+    read_traffic_by_model,
+    unitless,
+)
 from assay.load.workloads.spec import parse_duration, parse_rate, parse_share
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.by_limits import (
@@ -106,8 +112,9 @@ def plan_capacity(
 
     `slo` has limits and the share of requests that keep all of them: `ttft=1s,tpot=50ms,p=99%`. A rate
     of `max` is the most that the budgets allow; `users` who ask `every` so often are a rate. A model
-    may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`; then, or
-    where `mixed`, the answer is a fleet of several kinds of servers. GPUs may say how many there are:
+    may be several with their shares of the requests, `llama-3.1-8b=0.7,llama-3.1-70b=0.3`, or without
+    shares where the recording says which was asked; then, or where `mixed`, the answer is a fleet of
+    several kinds of servers. GPUs may say how many there are:
     `h100:16`. `places` such as `finland:200,france` have a grid, a tariff and kilowatts each, and the
     replicas of the peak stand where electricity costs or emits least (`places_by`). `columns` of a
     recording by other names are `time=created,in=prompt,out=answer`. `growth` is a share by which the
@@ -142,6 +149,7 @@ def plan_capacity(
         budget = replace(budget, watts=min(budget.watts, sum(place.watts for place in halls)))
     shares = read_shares(model)
     is_fleet = mixed or len(shares) > 1
+    by_model = None if None not in shares.values() else asked.by_model(list(shares))
     alone = {
         "--simulate": simulate, "--place": places is not None, "--growth": monthly is not None,
         "--spare": choices.get("spare"),
@@ -162,14 +170,19 @@ def plan_capacity(
         most = planner(model, asked.at(1.0)).most(budget)
         assumed.append(f"--rate {most:.4g}, the most within the budgets")
         traffic = asked.at(most)
-    else:
+    elif by_model is None:
         traffic = asked.traffic()
+    else:
+        traffic = max(by_model.values(), key=lambda own: len(own.periods))
     assumed += asked.assumed
     if len(traffic.periods) > 1 and not choices.get("start_seconds"):
         assumed.append("replicas start at once (--start-time)")
     try:
         if is_fleet:
-            planners = [planner(name, traffic.share(share)) for name, share in shares.items()]
+            planners = [
+                planner(name, traffic.share(share) if share else (by_model or {})[name])
+                for name, share in shares.items()
+            ]
             return replace(plan_fleet(planners, budget, minimize), assumed=tuple(assumed))
         made = planner(model, traffic, budget=budget)
         plan = made.plan()
@@ -283,6 +296,19 @@ class _Asked:
             )
         return self.at(per_second)
 
+    def by_model(self, names: Sequence[str]) -> dict[str, Traffic]:
+        """The traffic of each of several models, as the recording has it."""
+        if self.trace is None or self.rate is not None or self.users is not None:
+            raise InputError(
+                "--model: expected MODEL=SHARE, as no recording says which model was asked, got "
+                + ", ".join(names)[:120],
+                f"{names[0]}=0.7,{names[1]}=0.3",
+            )
+        bin_seconds = parse_duration("--bin", self.bin)
+        return read_traffic_by_model(
+            self.trace, names, bin_seconds=bin_seconds, columns=self.columns
+        )
+
     def at(self, per_second: float | None) -> Traffic:
         """The traffic at a rate; at the times of the recording where it is None."""
         if self.trace is not None:
@@ -310,21 +336,30 @@ class _Asked:
         return self.users / parse_duration("--every", self.every)
 
 
-def read_shares(text: str) -> dict[str, float]:
+def read_shares(text: str) -> dict[str, float | None]:
     """Models with their shares of the requests; one model alone has all.
+
+    Several without shares have those of the recording.
 
     >>> read_shares("llama-3.1-8b=0.7,llama-3.1-70b=30%")
     {'llama-3.1-8b': 0.7, 'llama-3.1-70b': 0.3}
+    >>> read_shares("llama-3.1-8b,llama-3.1-70b")
+    {'llama-3.1-8b': None, 'llama-3.1-70b': None}
     """
     if "=" not in text:
-        return {text: 1.0}
-    shares: dict[str, float] = {}
+        names = [name.strip() for name in text.split(",")]
+        if len(names) == 1:
+            return {text: 1.0}
+        if not all(names) or len(set(names)) < len(names):
+            raise InputError(f"--model: expected different models, got {text[:120]!r}")
+        return dict.fromkeys(names)
+    shares: dict[str, float | None] = {}
     for part in text.split(","):
         name, _, share = part.partition("=")
         if not name.strip() or name.strip() in shares:
             raise InputError(f"--model: expected MODEL=SHARE once each, got {part[:60]!r}")
         shares[name.strip()] = parse_share(f"--model {name.strip()[:40]}", share)
-    total = sum(shares.values())
+    total = sum(share or 0.0 for share in shares.values())
     if not 0.999 < total < 1.001:
         raise InputError(f"--model: expected shares that add up to 100 %, got {100 * total:g} %")
     return shares

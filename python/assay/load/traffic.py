@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from assay.errors import InputError
+from assay.catalog import models as catalog_models
+from assay.errors import InputError, UnknownNameError
 from assay.lazy_import import np
 from assay.load.workloads.lengths import parse_lengths
 from assay.load.workloads.readers import azure, burstgpt, csv_rows, lengths_csv, lengths_only
@@ -117,6 +119,66 @@ def read_traffic(
     return recorded(
         path.name, arrivals, prompts, outputs, reuse=reuse, bin_seconds=bin_seconds, notes=notes
     )
+
+
+def read_traffic_by_model(
+    path: str | Path,
+    models: Sequence[str],
+    *,
+    bin_seconds: float = HOUR,
+    columns: str | None = None,
+) -> dict[str, Traffic]:
+    """The traffic of each model of a recording that says which was asked; all requests are of one of them.
+
+    Names are compared as the catalog does: `meta-llama/Llama-3.1-8B-Instruct` is llama-3.1-8b.
+    """
+    path = Path(path)
+    layout = format_of(path) if columns is None else mapped_format(path, read_columns(columns))
+    rows, notes = _rows(path, layout)
+    if not any(row.model for row in rows):
+        raise InputError(
+            f"{path}: expected the model of every request, got a recording without one",
+            "name its column, --columns time=T,in=I,out=O,model=M, or give shares: "
+            + ",".join(f"{name}={100 // len(models)}%" for name in models[:2]) + ",...",
+        )  # fmt: skip
+    arrivals = _arrivals(path, rows)
+    by_name = {_canonical(name): name for name in models}
+    own: dict[str, list[int]] = {name: [] for name in models}
+    others: Counter[str] = Counter()
+    for index, row in enumerate(rows):
+        name = by_name.get(_canonical(row.model))
+        if name is None:
+            others[row.model or "no model"] += 1
+        else:
+            own[name].append(index)
+    if others:
+        name, number = others.most_common(1)[0]
+        raise InputError(
+            f"{path}: expected requests of {', '.join(models)[:120]}, got {number:,} of {name[:60]}",
+            "add it to --model, or leave its rows out of the recording",
+        )
+    traffics = {}
+    for name, places in own.items():
+        if not places:
+            raise InputError(f"{path}: expected requests of {name[:60]}, got none")
+        picked = [rows[index] for index in places]
+        traffics[name] = recorded(
+            f"{path.name}, {name}", arrivals[places],
+            np.array([_input_tokens(row) for row in picked], float),
+            np.array([row.output_tokens for row in picked], float),
+            reuse=reuse_of([row.blocks for row in picked], layout.block_tokens(path)),
+            bin_seconds=bin_seconds, notes=notes, within=(float(arrivals[0]), float(arrivals[-1])),
+        )  # fmt: skip
+    return traffics
+
+
+@cache
+def _canonical(name: str) -> str:
+    """A model's name in the catalog; of one that it does not have, the name itself."""
+    try:
+        return catalog_models.find(name).name
+    except UnknownNameError:
+        return name
 
 
 def _rows(path: Path, layout: Format) -> tuple[list[Recorded], list[str]]:

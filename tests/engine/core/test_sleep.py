@@ -42,6 +42,19 @@ def test_weights_move_to_the_host_and_back() -> None:
     device.verify()
 
 
+def test_steps_are_captured_on_one_stream_however_often_they_are_rebuilt() -> None:
+    """Each stream has scratch memory of its own, which graphs share: 280 MB of an 8B model."""
+    device = new_device(pool_bytes=64 << 20)
+    with Engine.load(synthetic_model(seed=22), device, kv_tokens=512) as engine:
+        first = device.stream().number
+        for batch in (2, 3, 4):
+            engine.sleep()
+            engine.wake_up()
+            engine.configure({"max_batch": batch})
+            engine.generate([PROMPT], GREEDY)
+        assert device.stream().number == first + 1
+
+
 def test_weights_stay_on_the_device_when_others_need_memory_later() -> None:
     device = new_device(pool_bytes=64 << 20)
     with Engine.load(synthetic_model(seed=22), device, kv_tokens=512) as engine:

@@ -37,7 +37,7 @@ class Reader:
                 self.reasons[name] = event.finish_reason
 
     def wait_for(self, names: Sequence[str]) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while not all(name in self.reasons or name in self.failures for name in names):
             assert time.monotonic() < deadline, "a request is stuck"
             time.sleep(0.001)
@@ -81,12 +81,14 @@ def test_outputs_come_from_the_worker_thread(worker: EngineWorker, reader: Reade
 def test_limit_accepts_all_or_none_of_a_submission(
     worker: EngineWorker, engine: FakeEngine, reader: Reader
 ) -> None:
-    engine.step_seconds = 0.005
     params = SamplingParams(max_tokens=50)
+    goes_on = threading.Event()
+    worker.call(lambda: goes_on.wait(60))
     names = worker.submit([tokens("a")] * 6, [params] * 6)
     with pytest.raises(OverloadedError, match="6 requests are under way and 3 more"):
         worker.submit([tokens("b")] * 3, [params] * 3)
     names += worker.submit([tokens("b")] * 2, [params] * 2)
+    goes_on.set()
     reader.wait_for(names)
     assert len(reader.reasons) == 8
 

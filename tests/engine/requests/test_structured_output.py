@@ -76,20 +76,20 @@ def test_speculation_and_async_scheduling_change_nothing(engine, settings):
 
 def test_steps_with_masks_are_launched_ahead_of_the_tokens_that_they_follow(engine, monkeypatch):
     expected = [output.token_ids for output in outputs_under_schemas(engine, range(BATCH))]
-    masked_ahead, sampled = [], []
-    launch, sample = ModelRunner.launch, ModelRunner.sample
+    masked_ahead, begun = [], []
+    launch, begin_masks = ModelRunner.launch, ModelRunner.begin_masks
 
     def watch(runner, scheduled, *, after=None, **options):
         step = launch(runner, scheduled, after=after, **options)
         masked_ahead.append(after is not None and step.buffers.shape.masked)
         return step
 
-    def watch_sampling(runner, step):
-        sampled.append(step)
-        sample(runner, step)
+    def watch_masks(runner, step):
+        begun.append(step)
+        begin_masks(runner, step)
 
     monkeypatch.setattr(ModelRunner, "launch", watch)
-    monkeypatch.setattr(ModelRunner, "sample", watch_sampling)
+    monkeypatch.setattr(ModelRunner, "begin_masks", watch_masks)
     # With few free blocks steps are not launched ahead.
     room = BATCH * 2 * MAX_TOKENS
     with Engine.load("synthetic", NAME, max_batch=BATCH, overlap="on", kv_tokens=room) as ahead:
@@ -97,7 +97,7 @@ def test_steps_with_masks_are_launched_ahead_of_the_tokens_that_they_follow(engi
     assert [output.token_ids for output in outputs] == expected
     # All but those that begin where nothing is in flight.
     assert sum(masked_ahead) > 0.9 * len(masked_ahead)
-    assert len(sampled) == sum(masked_ahead)
+    assert len(begun) == sum(masked_ahead)
 
 
 @pytest.mark.parametrize("pattern", [r"[a-f]{3,9}", r"(yes|no)( please)?", r"\d{4}-\d{2}-\d{2}"])

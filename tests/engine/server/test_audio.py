@@ -12,6 +12,7 @@ from fake_engine import FakeEngine
 from running_server import Serving
 from whisper_folders import write_ctranslate2
 
+from assay.engine.server import speech_cards
 from assay.engine.server.errors import ApiError
 from assay.engine.server.multipart import read_form
 
@@ -89,10 +90,36 @@ def test_bad_requests_are_refused_by_field(
 
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 def test_an_english_model_does_not_translate(client: openai.OpenAI, speech: str) -> None:
-    with pytest.raises(openai.BadRequestError, match="got an English one"):
+    with pytest.raises(openai.BadRequestError) as caught:
         client.audio.translations.create(model=speech, file=("a.wav", recording()))
+    assert caught.value.body == {
+        "message": "task translate: expected a model of several languages, got speech0, "
+        "an English one; whisper-tiny has several: assay pull whisper-tiny",
+        "type": "invalid_request_error",
+        "param": "model",
+        "code": None,
+    }
     with pytest.raises(openai.NotFoundError, match="model: expected"):
         client.audio.translations.create(model="other", file=("a.wav", recording()))
+
+
+def test_models_of_speech_are_listed_behind_the_language_model(
+    client: openai.OpenAI, speech: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed() -> list[str]:
+        return [model.id for model in client.models.list()]
+
+    monkeypatch.setattr(speech_cards.sources, "is_pulled", lambda name: False)
+    assert listed() == ["fake", speech]
+    with pytest.raises(openai.NotFoundError, match='the model "kokoro" is not served here'):
+        client.models.retrieve("kokoro")
+    # What speaks is served from when it is downloaded on.
+    monkeypatch.setattr(speech_cards.sources, "is_pulled", lambda name: name == "kokoro")
+    assert listed() == ["fake", speech, "kokoro"]
+    card = client.models.retrieve("kokoro")
+    assert (card.id, card.object, card.owned_by) == ("kokoro", "model", "assay")
+    assert card.created > 0
+    assert client.models.retrieve("fake").id == "fake"
 
 
 def test_forms_are_read_byte_by_byte() -> None:

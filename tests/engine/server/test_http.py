@@ -54,6 +54,34 @@ def test_every_error_has_one_shape(http: httpx.Client, method: str, path: str, s
 
 
 @pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/", "/v1/models"),
+        ("/docs", "/openapi.json"),
+        ("/props", "/server_info"),
+        ("/x", "Not Found"),
+    ],
+)
+def test_paths_of_other_servers_name_what_serves_here(
+    http: httpx.Client, path: str, place: str
+) -> None:
+    answer = http.get(path)
+    assert answer.status_code == 404
+    assert place in str(error_of(answer)["message"])
+
+
+def test_a_body_without_a_type_of_its_own_is_json_unless_a_page_sent_it(http: httpx.Client) -> None:
+    body = json.dumps({**PROMPT, "max_tokens": 1}).encode()
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert http.post("/v1/completions", content=body, headers=form).status_code == 200
+    for headers in ({"Content-Type": "text/plain"}, {**form, "Origin": "https://example.com"}):
+        answer = http.post("/v1/completions", content=body, headers=headers)
+        assert answer.status_code == 415
+        message = f"Content-Type: expected application/json, got {headers['Content-Type']}"
+        assert error_of(answer)["message"] == message
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",
@@ -199,7 +227,8 @@ def test_disconnect_removes_a_waiting_request(serving: Serving) -> None:
 
 
 class ShortTimeouts(TimeoutProtocol):
-    request_timeout_seconds = 0.2  # type: ignore[misc]
+    request_timeout_seconds = 1.0  # type: ignore[misc]
+    """Long enough for a client of a busy machine to send its request."""
     read_timeout_seconds = 0.2  # type: ignore[misc]
 
 
@@ -230,7 +259,7 @@ def test_incomplete_second_request_times_out(serving: Serving) -> None:
 
 
 def test_slow_engine_does_not_time_out(serving: Serving) -> None:
-    served = serving(FakeEngine(step_seconds=0.1), protocol=ShortTimeouts)
+    served = serving(FakeEngine(step_seconds=0.3), protocol=ShortTimeouts)
     body = {**PROMPT, "max_tokens": 6}
     answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
     assert answer.json()["choices"][0]["text"] == "ABCABC"
@@ -245,7 +274,8 @@ def test_client_that_stops_reading_times_out(serving: Serving) -> None:
         connection.sendall(request_bytes(body))
         connection.settimeout(10)
         assert connection.recv(10)
-        time.sleep(1.5)
+        # Ten times as long as the server waits for a reader.
+        time.sleep(2.0)
         assert b"[DONE]" not in read_all(connection)
     assert served.wait_idle()
 

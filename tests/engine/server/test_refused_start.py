@@ -43,6 +43,7 @@ def refused(*words: str) -> str:
     [
         (("--slo", "tpot=0.001ms"), "--slo tpot: expected at least"),
         (("--kv-tokens", "2000000000"), "out of device memory"),
+        (("--kv-tokens", "900000000000"), "kv_tokens: expected at most 2,147,483,647, got 900,"),
         (("--max-model-len", "99999999"), "max_model_len: expected at most"),
         (("--tensor-parallel-size", "2"), 'option "--tensor-parallel-size" of assay serve'),
     ],

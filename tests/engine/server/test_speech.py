@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from assay.engine.loading import sources
 from assay.engine.server import speech
 from assay.engine.server.errors import install
+from assay.errors import InputError
 
 BODY = {"model": "kokoro", "input": "Hi there. You.", "voice": "af_heart"}
 
@@ -32,9 +33,14 @@ class FakeSpeaker:
 
     def __init__(self, folder: Path) -> None: ...
 
+    def check_words(self, text: str, voice: str, *, name: str) -> None:
+        if not text.isascii():
+            raise InputError(f'{name}: expected words of English, got "{text}"')
+
     def stream(self, text: str, voice: str, *, speed: float) -> Iterator[Any]:
         for sentence in text.split(". "):
-            yield SimpleNamespace(waveform=np.full(len(sentence), 0.5, np.float32))
+            waveform = np.full(len(sentence), 0.5, np.float32)
+            yield SimpleNamespace(waveform=waveform, seconds=len(waveform) / 24_000)
 
 
 @pytest.fixture
@@ -63,6 +69,17 @@ def test_events_carry_the_same_bytes(client: TestClient) -> None:
     assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
     assert events[-1] == {"type": "speech.audio.done"}
     assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == whole
+
+
+@pytest.mark.usefixtures("said")
+@pytest.mark.parametrize("format", ["wav", "pcm"])
+def test_text_without_a_word_of_english_is_refused_before_the_header(
+    client: TestClient, format: str
+) -> None:
+    body = BODY | {"input": "\u4f60\u597d", "response_format": format}
+    response = client.post("/v1/audio/speech", json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "input")
+    assert "expected words of English" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

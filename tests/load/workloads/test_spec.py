@@ -70,14 +70,15 @@ def test_what_is_no_service_level(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("4", 4.0), ("0.5/s", 0.5), ("120/min", 2.0), ("3600/h", 1.0), (7, 7.0)]
+    ("text", "expected"),
+    [("4", 4.0), ("0.5/s", 0.5), ("120/min", 2.0), ("3600/h", 1.0), (7, 7.0), ("1e4", 1e4)],
 )
 def test_rates(text: str | float, expected: float) -> None:
     assert parse_rate("--rate", text) == pytest.approx(expected)
     assert parse_rate("--rate", "inf") is None
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "nan", "4/y", "fast", "1/0"])
+@pytest.mark.parametrize("text", ["", "0", "-1", "nan", "4/y", "fast", "1/0", "0e3", "1e99"])
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(InputError, match=r"^--rate: expected requests per second"):
         parse_rate("--rate", text)

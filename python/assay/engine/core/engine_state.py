@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay._native import kernel_threads, limit_kernel_threads
 from assay.engine.core import gpu_limits, kv_sizing, speculation_methods
@@ -35,6 +35,8 @@ else:
 
 FIRST_KV_TOKENS = 2048
 """Initial tokens of a KV cache whose size is not given; it grows on demand."""
+MAX_KV_TOKENS: Final = 2**31 - 1
+"""Slots of the cache are counted in 32 bits."""
 
 
 class EngineState:
@@ -70,6 +72,8 @@ class EngineState:
         """Keeps the weights of an engine that has slept on the device."""
         self.asleep: Evicted | None = None
         """What became of the weights; None while it is awake."""
+        # Kept over every rebuild, with the scratch memory that their graphs share.
+        self._capture_stream, self._draft_stream = device.stream(), device.stream()
         self._check_adapters(self.adapters)
         self._base_model = self._build_base_model()
         self.model = self._with_adapters(self._base_model)
@@ -236,7 +240,7 @@ class EngineState:
         if self.asleep is None:
             return
         try:
-            self._keeps_resident = residence.restore(self.device, self._models)
+            self._keeps_resident = residence.restore(self._capture_stream, self._models)
             self.kv = self._build_cache()
             self._runner = self._build_runner()
             self.proposer = self._build_proposer()
@@ -341,6 +345,10 @@ class EngineState:
 
     def _build_cache(self) -> KvMemory:
         blocks, block_tokens = self._cache_size()
+        if blocks * block_tokens > MAX_KV_TOKENS:
+            raise InputError(
+                f"kv_tokens: expected at most {MAX_KV_TOKENS:,}, got {blocks * block_tokens:,}"
+            )
         files, weight_format = self.files, self.settings.weight_format
         return KvMemory(
             self.device,
@@ -396,6 +404,7 @@ class EngineState:
                 self.context_limit,
                 self._prefix_caching,
                 self._draft_model,
+                self._draft_stream,
             )
         )
 
@@ -426,6 +435,7 @@ class EngineState:
             graphs_per_step=settings.graphs_per_step,
             # Splits are summed in another order: deterministic mode reads a context unsplit.
             num_splits=1 if settings.deterministic else settings.attention_split,
+            capture_stream=self._capture_stream,
         )
         runner.recorder = self._recorder
         return runner

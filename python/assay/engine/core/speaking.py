@@ -32,8 +32,9 @@ class Speech:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a WAV file."""
-        from assay.speech.wav import pcm16, wav_header
+        from assay.speech.wav import check_wav_path, pcm16, wav_header
 
+        check_wav_path(path)
         samples = pcm16(self.waveform)
         Path(path).write_bytes(wav_header(self.rate, len(samples)) + samples)
 
@@ -58,6 +59,7 @@ def speak(
 
     check_request(text, voice, speed)
     speaker = Speaker(speech_folder("kokoro"), device, compute_type)
+    speaker.check_words(text, voice)
     said = tuple(speaker.stream(text, voice, speed=speed, seed=seed))
     silent = np.zeros(0, np.float32)
     waveform = np.concatenate([sentence.waveform for sentence in said] or [silent])

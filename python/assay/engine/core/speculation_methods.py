@@ -19,7 +19,7 @@ from assay.engine.speculation.ngram import NgramProposer
 from assay.engine.speculation.paying import PayingProposer
 from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, UnsupportedError
-from assay.runtime import Device
+from assay.runtime import Device, Stream
 
 _COMPARED_TOKENS: Final = 512
 """Tokens whose texts are compared, spread over the vocabulary."""
@@ -36,6 +36,8 @@ class Target(NamedTuple):
     prefix_caching: bool
     draft: Model | None
     """The draft model, where the method has one."""
+    capture_stream: Stream
+    """What steps of a draft are captured on."""
 
 
 def draft_model(files: ModelFiles, device: Device, settings: Settings) -> Model | None:
@@ -144,6 +146,7 @@ def _runner(
         batch_invariant=False,
         graph_buckets=settings.graph_buckets,
         num_splits=settings.attention_split,
+        capture_stream=target.capture_stream,
     )
 
 

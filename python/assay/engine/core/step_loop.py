@@ -4,7 +4,8 @@ With async scheduling a step is launched before the sampled tokens of the one be
 back: all of its inputs are known but for those tokens, which stay in device memory and stand in
 the requests as pending tokens. A request that turns out to have finished has been computed for
 one step too many; that result is dropped. Masks of grammars need those tokens: such a step is
-launched up to its logits, and sampled when its masks are known.
+launched up to its logits. Its masks are computed while the device computes those and the host does the
+rest of its work, and it is sampled when the step after it is ready to be launched.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def run_step(state: EngineState, counters: Counter[str]) -> list[RequestChunks]:
         state.in_flight = None
     outputs = collect_outputs(state, counters, step, advanced=True)
     if state.in_flight is not None:
-        _sample(state, state.in_flight, step)
+        state.runner.begin_masks(state.in_flight)
     return outputs
 
 
@@ -97,7 +98,7 @@ def collect_outputs(
         if request.finish_reason is not None:
             continue
         request.pending = None
-        if advanced and sequence.num_samples == 1 and request.is_plain and tokens[first] >= 0:
+        if advanced and sequence.num_samples == 1 and tokens[first] >= 0 and _is_simple(request):
             # Most sequences of most steps: one token, nothing to verify.
             num_generated += 1
             outputs.append((request, [output_processor.append_token(request, tokens[first])]))
@@ -145,17 +146,6 @@ def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | No
     return state.runner.launch(scheduled, logprobs=logprobs, after=after, number=number)
 
 
-def _sample(state: EngineState, step: InFlightStep, before: InFlightStep) -> None:
-    """Sample a step that was launched before the tokens of the one before it were known."""
-    if not step.buffers.shape.defers_sampling:
-        return
-    if state.recorder is not None:
-        state.recorder.collecting(step.number)
-    state.runner.sample(step)
-    if state.recorder is not None:
-        state.recorder.collecting(before.number)
-
-
 def _pace(state: EngineState, step: InFlightStep) -> None:
     """Tell the pacer how long a step took."""
     decoding = sum(sequence.num_scheduled_tokens == 1 for sequence in step.scheduled)
@@ -171,6 +161,14 @@ def _pace(state: EngineState, step: InFlightStep) -> None:
 def _is_unfinished(sequence: ScheduledSequence) -> bool:
     """Whether the request has not finished since it was scheduled."""
     return sequence.request.finish_reason is None
+
+
+def _is_simple(request: Request) -> bool:
+    """Whether a sampled token is all that a step adds: no log-probability, no grammar that failed."""
+    if request.is_plain:
+        return True
+    grammar = request.grammar
+    return request.params.logprobs is None and (grammar is None or grammar.error is None)
 
 
 def _top_logprobs_counts(scheduled: Sequence[ScheduledSequence]) -> list[int]:

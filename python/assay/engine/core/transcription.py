@@ -206,7 +206,7 @@ def transcribe(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> TranscribeAnswer:
-    """The text of a recording, WAV or FLAC, given as a path or as bytes.
+    """The text of a recording: WAV or FLAC as a path or bytes, or a file that ffmpeg reads.
 
     `language` is a code or a name; without it the first 30 seconds tell. The task `translate`
     gives English text. Whisper searches with 5 beams if not told; 1 is greedy. With `vad`, silence
@@ -257,6 +257,9 @@ def transcribe(
         )
     if not transcript.segments:
         notes.append("no speech was heard")
+    elif recording.is_silent:
+        cancel = ", or its channels cancel each other" if recording.channels > 1 else ""
+        notes.append(f"the recording is silent{cancel}: models make up text of silence")
     return TranscribeAnswer(
         model=model,
         recording=recording,

@@ -60,7 +60,7 @@ def opened(
                 raise
             raise PullError(
                 f"{origin}: expected an answer, got: {error}",
-                "HF_ENDPOINT names another hub; what has arrived is kept, and the same command continues",
+                "what has arrived is kept, and the same command continues; HF_ENDPOINT names another hub",
             ) from None
     raise PullError(f"{origin}: expected at most {_REDIRECTS} redirects, got more")
 

@@ -23,12 +23,24 @@ _TOKENIZER: Final = {
 }
 _SHARD_BYTES: Final = 4 << 30
 _ITEM: Final = 2
+_EMBEDDING: Final = "model.embed_tokens.weight"
+_HEAD: Final = "lm_head.weight"
+_LETTERS: Final = range(32, 127)
+"""The tokens of plain answers: bytes that are characters by themselves."""
+_STRIDE: Final = 37
+"""From a letter to the one that follows it: pairs that no prompt has, and none again before all."""
+_FOLLOWING: Final = 50.0
+"""Logit of the letter that follows, in nats, where the stream is the embedding alone; others are about 0."""
 
 
-def write_checkpoint(folder: Path, name: str) -> None:
+def write_checkpoint(folder: Path, name: str, *, plain: bool = False) -> None:
     """Write a model of `SHAPES` in bf16, with a tokenizer that makes a token of every byte.
 
     Eight billion weights take 16 GB. A folder that is complete already stays as it is.
+
+    Random weights answer with tokens that no text leads to again, and choose each by next to nothing: whatever
+    rounds otherwise answers otherwise. `plain` answers are letters, each of which follows from the one before,
+    so that they can be compared; that a context was read right they do not show.
     """
     if name not in SHAPES:
         raise unknown_name("shape", name, SHAPES)
@@ -37,7 +49,11 @@ def write_checkpoint(folder: Path, name: str) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     weight_map: dict[str, str] = {}
-    for number, part in enumerate(_shards(dummy_model(name).tensors), 1):
+    model = dummy_model(name)
+    tensors = dict(model.tensors)
+    if plain:
+        tensors |= _plain(tensors, model.config["num_hidden_layers"])
+    for number, part in enumerate(_shards(tensors), 1):
         file = f"model-{number:05}.safetensors"
         write_safetensors(folder / file, part)
         weight_map |= dict.fromkeys((tensor.name for tensor in part), file)
@@ -47,6 +63,32 @@ def write_checkpoint(folder: Path, name: str) -> None:
     byte_library(stated["vocab_size"]).save(str(folder / "tokenizer.json"))
     # Last: it says that the rest is there.
     _write_json(index, {"metadata": {}, "weight_map": weight_map})
+
+
+def _plain(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Embedding and head of a model that says letters; all other weights stay random.
+
+    The embedding is about as large as what the layers add to it, and each letter's row of the head points to
+    the letter before.
+    """
+    import numpy as np
+
+    from assay.runtime.rounding import narrow, widen
+
+    embedding = tensors[_EMBEDDING]
+    rows, width = embedding.shape
+    bits = np.frombuffer(embedding.bytes, np.uint16).reshape(rows, width)
+    scale = 2.0 ** round(0.5 * math.log2(layers * width))
+    # Powers of two are exact in bf16.
+    larger = narrow(widen(bits) * np.float32(scale))
+    head = np.frombuffer(tensors[_HEAD].bytes, np.uint16).reshape(rows, width).copy()
+    letters = np.array(_LETTERS)
+    following = letters[(np.arange(len(letters)) + _STRIDE) % len(letters)]
+    head[following] = narrow(_FOLLOWING / math.sqrt(width) * widen(bits[letters]))
+    return {
+        name: Tensor(name, "bf16", (rows, width), memoryview(values.reshape(-1).view("u1").data))
+        for name, values in ((_EMBEDDING, larger), (_HEAD, head))
+    }
 
 
 def _shards(tensors: Mapping[str, Tensor]) -> Iterable[list[Tensor]]:

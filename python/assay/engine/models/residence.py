@@ -10,7 +10,7 @@ from assay import ops
 from assay._native import Buffer
 from assay.engine.models.model import Model
 from assay.errors import DeviceError, FreedError, OutOfMemoryError
-from assay.runtime import Array, Device, capture_graph
+from assay.runtime import Array, Device, Stream, capture_graph
 from assay.runtime.graphs import Graph
 
 
@@ -41,11 +41,12 @@ def evict(device: Device, models: Sequence[Model]) -> Evicted:
     return Evicted(moved, kept)
 
 
-def restore(device: Device, models: Sequence[Model]) -> Graph:
+def restore(stream: Stream, models: Sequence[Model]) -> Graph:
     """Move the weights of models back to the device; the graph keeps them there until it is closed.
 
-    It is never replayed: memory in a graph is not evicted.
+    It is captured on `stream` and never replayed: memory in a graph is not evicted.
     """
+    device = stream.device
     buffers = _buffers(models)
     byte = device.allocate(1)
 
@@ -63,7 +64,7 @@ def restore(device: Device, models: Sequence[Model]) -> Graph:
             f"wake up: expected room for {total:,} bytes of weights, got {resident:,}",
             "free memory of the device, or put another model to sleep",
         )
-    return capture_graph(touch, device=device, label="keep_resident")
+    return capture_graph(touch, stream=stream, label="keep_resident")
 
 
 def _buffers(models: Sequence[Model]) -> list[Buffer]:

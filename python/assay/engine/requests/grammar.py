@@ -87,6 +87,15 @@ class GrammarMatcher:
         """Whether the grammar allows nothing more."""
         return self._tail is None and self.error is None and bool(self._matcher.is_stopped())
 
+    @property
+    def in_library(self) -> Any:
+        """The library's own matcher."""
+        return self._matcher
+
+    def fills(self, words: int) -> bool:
+        """Whether the library alone writes the mask of the next token to a row of so many words."""
+        return self._tail is None and words == self._words
+
     def accept(self, token: int) -> None:
         """Advance by a token of the output."""
         if self._tail is not None:
@@ -122,14 +131,20 @@ class GrammarMatcher:
         if consumed and not self._matcher.rollback(consumed):
             self._fail(self._matcher.get_error())
 
+    def check(self) -> bool:
+        """Whether the grammar can go on after the masks that the library computed; else it has failed."""
+        if self._matcher.is_error():
+            self._fail(self._matcher.get_error())
+            return False
+        return True
+
     def _write_mask(self, row: npt.NDArray[np.int32]) -> bool:
         # A tokenizer may have other tokens than the model has logits: those have no bit, or no use.
         mask = row if row.size == self._words else np.empty(self._words, np.int32)
         start = time.perf_counter()
         self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
         seconds = time.perf_counter() - start
-        if self._matcher.is_error():
-            self._fail(self._matcher.get_error())
+        if not self.check():
             return False
         if seconds > MAX_MASK_SECONDS:
             self._fail(f"one whose mask took {seconds:.1f} s")

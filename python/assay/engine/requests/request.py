@@ -180,19 +180,27 @@ class Request:
             draft = draft[: self.grammar.count_allowed(draft)]
         self.draft_tokens = draft
 
-    def fill_masks(self, rows: npt.NDArray[np.int32]) -> None:
-        """Set the bits of tokens that may come next, and after each draft token."""
+    def needs_only_grammar(self, num_output_tokens: int) -> bool:
+        """Whether its grammar alone masks the one token that follows so many of the output."""
+        return (
+            self.grammar is not None
+            and not self.banned
+            and not self.draft_tokens
+            and num_output_tokens >= self.params.min_tokens
+        )
+
+    def fill_masks(self, rows: npt.NDArray[np.int32], num_output_tokens: int) -> None:
+        """Set the bits of tokens that may follow so many of the output, and each draft token."""
         if self.grammar is None:
             rows[:] = -1
         else:
             self.grammar.fill_masks(rows, self.draft_tokens)
-        if self.banned or self.num_output_tokens < self.params.min_tokens:
-            self._mask_endings(rows)
+        if self.banned or num_output_tokens < self.params.min_tokens:
+            self._mask_endings(rows, num_output_tokens)
 
-    def _mask_endings(self, rows: npt.NDArray[np.int32]) -> None:
+    def _mask_endings(self, rows: npt.NDArray[np.int32], first: int) -> None:
         """Mask the last token of banned sequences, and what would end the output too early."""
         output = [*self.tokens[self.num_prompt_tokens :], *self.draft_tokens]
-        first = self.num_output_tokens
         for number, row in enumerate(rows, first):
             masked = completing(self.banned, output[:number])
             if number < self.params.min_tokens:

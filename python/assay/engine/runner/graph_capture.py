@@ -11,7 +11,7 @@ from assay.engine.models.input_layout import InputLayout
 from assay.engine.models.step_buffers import StepBuffers, StepShape
 from assay.engine.runner.degradations import Degradations
 from assay.errors import DeviceError
-from assay.runtime import Device, Stream
+from assay.runtime import Stream
 from assay.runtime.graphs import Graph, capture_graph
 
 MAX_PROGRAMS = 1024
@@ -112,14 +112,14 @@ class GraphCache:
 
     def __init__(
         self,
-        device: Device,
+        stream: Stream,
         split: Split,
         *,
         captures: bool,
         degradations: Degradations,
         parts: int = 1,
     ) -> None:
-        """Start empty."""
+        """Start empty; all graphs are captured on `stream`."""
         self._split = split
         self._parts = parts
         self._captures = captures
@@ -127,8 +127,7 @@ class GraphCache:
         self._programs: OrderedDict[tuple[StepShape, int, bool, bool], StepProgram] = OrderedDict()
         self._traced = False
         self._delays: StepDelays | None = None
-        # Operations keep scratch memory for each stream: one stream serves all captures.
-        self._stream = device.stream()
+        self._stream = stream
 
     @property
     def must_capture(self) -> bool:

@@ -36,7 +36,7 @@ from assay.engine.runner.sampler import sample_tokens
 from assay.engine.runner.step_clock import StepClock
 from assay.engine.runner.token_masks import TokenMasks
 from assay.lazy_import import np
-from assay.runtime import Array, Device
+from assay.runtime import Array, Device, Stream
 from assay.runtime.graphs import Graph, NodeTime
 
 if TYPE_CHECKING:
@@ -89,13 +89,15 @@ class ModelRunner:
         captured_prefill: int = DEFAULT_CAPTURED_PREFILL,
         graphs_per_step: int = 1,
         num_splits: int,
+        capture_stream: Stream,
     ) -> None:
         """Allocate for steps of up to this many tokens, sequences and samples.
 
         `graph_buckets` is how many capture sizes there are between a power of two and the next;
         with 0, operations are queued one by one, and on a GPU those of steps with prefill of more
         than `captured_prefill` tokens are until their shape recurs. A step is launched as
-        `graphs_per_step` graphs.
+        `graphs_per_step` graphs. Operations keep scratch memory for each stream, and graphs share it:
+        runners that follow one another on a device need it once, with one `capture_stream`.
         """
         self.model = model
         self.device = device
@@ -118,7 +120,7 @@ class ModelRunner:
         # Not a bound method: a reference cycle would keep the workspace after the runner is dropped.
         self._split = partial(_split, model)
         self._graphs = GraphCache(
-            device,
+            capture_stream,
             self._split,
             captures=bool(graph_buckets),
             degradations=self.degradations,
@@ -128,6 +130,8 @@ class ModelRunner:
         self._input_batch = InputBatch(self.workspace, kv.block_manager)
         self._logits_bias = LogitsBias(self.workspace)
         self._token_masks = TokenMasks(self.workspace)
+        self._unsampled: InFlightStep | None = None
+        """A step that is launched up to its logits, the last one launched."""
 
     @property
     def recorder(self) -> EngineRecorder | None:
@@ -177,13 +181,20 @@ class ModelRunner:
         """Upload the inputs of a step and launch it, behind one that may still be in flight.
 
         Masks follow from the tokens of the step before: where that is in flight, a step that has
-        some is launched up to its logits, and `sample` goes on when those tokens are known.
+        some is launched up to its logits. `begin_masks` computes them when those tokens are known;
+        the next launch queues the sampling before its own step, or `collect` does.
         """
         buffer_index = 0 if after is None else 1 - after.buffer_index
         totals, launched_s = totals_of(scheduled), time.perf_counter()
-        if after is None and not totals.is_plain and _any_masked(scheduled):
-            self._token_masks.begin(scheduled)
+        if after is None:
+            self._unsampled = None
+            if not totals.is_plain and _any_masked(scheduled):
+                self._token_masks.begin(scheduled)
         program = self._prepare(scheduled, totals, logprobs, buffer_index)
+        if self._unsampled is not None:
+            self._sample(self._unsampled)
+            if self._recorder is not None:
+                self._recorder.collecting(number)
         self.clock.begin()
         for graph in program.graphs:
             graph.replay()
@@ -194,18 +205,23 @@ class ModelRunner:
         step = InFlightStep(scheduled, buffer_index, buffers, totals, launched_s, number)
         if after is None or not buffers.shape.defers_sampling:
             self._end_launch(step)
-        elif self._recorder is not None:
-            self._recorder.lap(recording.LAUNCH)
+        else:
+            self._unsampled = step
+            if self._recorder is not None:
+                self._recorder.lap(recording.LAUNCH)
         return step
 
-    def sample(self, step: InFlightStep) -> None:
-        """Launch the rest of a step, now that the tokens of the one before it are known."""
-        shape = step.buffers.shape
-        if not shape.defers_sampling:
-            return
-        if shape.masked:
+    def begin_masks(self, step: InFlightStep) -> None:
+        """Compute the masks of a step, now that the tokens of the one before it are known."""
+        if step is self._unsampled and step.buffers.shape.masked:
             self._token_masks.begin(step.scheduled)
+
+    def _sample(self, step: InFlightStep) -> None:
+        """Queue the sampling of a step that was launched up to its logits."""
+        if self._recorder is not None:
+            self._recorder.collecting(step.number)
         self._end_launch(step)
+        self._unsampled = None
 
     def _end_launch(self, step: InFlightStep) -> None:
         shape = step.buffers.shape
@@ -221,6 +237,8 @@ class ModelRunner:
 
     def collect(self, step: InFlightStep) -> tuple[list[int], list[float] | None]:
         """Wait for a step; returns the sampled tokens and their log-probabilities."""
+        if step is self._unsampled:
+            self._sample(step)
         shape, num_samples = step.buffers.shape, step.totals.num_samples
         if not shape.num_samples:
             return [], None

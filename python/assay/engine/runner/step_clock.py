@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from assay.runtime import Device
-from assay.runtime.hardware import Event
+from assay.runtime.events import Event
 
 MOST_UNREAD: Final = 64
 """Steps whose times are kept: nobody reads those of a model that drafts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from assay.engine.server.responses_schemas import ResponseObject, ResponsesReque
 from assay.engine.server.served_model import ServedModel
 from assay.engine.server.services import ReadShares, Services, from_request
 from assay.engine.server.speech import add_speech_routes
+from assay.engine.server.speech_cards import speech_cards
 from assay.engine.server.tokenizing import detokenize, tokenize
 
 
@@ -126,6 +128,7 @@ def application(
     if api_key is not None:
         check_key(api_key)
     limits = limits or Limits()
+    created = int(time.time())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -138,7 +141,9 @@ def application(
                 await services.close()
 
     # FastAPI's documentation pages would load scripts from other hosts.
-    app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Assay", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
     # Recordings are larger than requests of text.
     larger = {} if transcription_model is None else dict.fromkeys(audio.PATHS, audio.BODY_BYTES)
     app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes, larger_bodies=larger)
@@ -177,13 +182,15 @@ def application(
 
     @app.get("/v1/models", responses=_ERROR_RESPONSES)
     async def models(services: FromServices) -> response_schemas.Models:
-        """The served models."""
-        return response_schemas.Models(data=[_model_card(one.model) for one in services.all])
+        """The served models, those of speech last."""
+        cards = [_model_card(one.model) for one in services.all]
+        return response_schemas.Models(data=[*cards, *speech_cards(transcription_model, created)])
 
     @app.get("/v1/models/{name:path}", responses=_ERROR_RESPONSES)
     async def model_by_name(name: str, services: FromServices) -> response_schemas.Model:
         """A served model, by its name."""
-        return _model_card(services.named(name).model)
+        spoken = {card.id: card for card in speech_cards(transcription_model, created)}
+        return spoken.get(name) or _model_card(services.named(name).model)
 
     @app.post(
         "/v1/completions",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -19,7 +19,7 @@ from assay.engine.core.transcription import (
 )
 from assay.engine.server.errors import ApiError
 from assay.engine.server.multipart import FormField, read_form
-from assay.errors import AssayError
+from assay.errors import AssayError, InputError
 from assay.speech import subtitles
 from assay.speech.log_mel import RATE
 from assay.speech.sound_files import read_sound
@@ -29,8 +29,6 @@ from assay.speech.voice_activity import VoiceActivity
 from assay.speech.whisper.languages import LANGUAGES, language_code
 from assay.speech.whisper.search import SearchOptions
 from assay.speech.whisper.transcribing import TranscribeOptions
-
-T = TypeVar("T")
 
 BODY_BYTES: Final = 25 << 20
 """Bytes of a recording at most, as at OpenAI."""
@@ -86,10 +84,17 @@ class Transcriptions:
         return map(kept.segment, transcriber.stream(kept.samples))
 
     def _opened(self, recording: bytes, options: TranscribeOptions) -> tuple[Any, SpeechToText]:
-        samples = read_sound(recording, RATE).samples
+        try:
+            samples = read_sound(recording, RATE).samples
+        except AssayError as error:
+            raise ApiError(f"file: {_with_hint(error)}", param="file") from None
         if self._model is None:
             self._model = SpeechModel(self.name)
-        return samples, self._model.transcriber(options)
+        try:
+            return samples, self._model.transcriber(options)
+        except InputError as error:
+            # Of a good recording: what the model does not have, such as the task of translating.
+            raise ApiError(_with_hint(error), param="model") from None
 
     def _without_silence(self, samples: Any) -> VadFilter:
         if self._detector is None:
@@ -139,9 +144,9 @@ async def _respond(transcriptions: Transcriptions, request: Request, task: str) 
     if _text(fields, "stream") in ("true", "True", "1"):
         segments = transcriptions.stream(recording, options, vad=vad)
         # The first segment is waited for: what cannot be heard is refused with a status.
-        first = await _or_refused(anext(segments, None))
+        first = await anext(segments, None)
         return StreamingResponse(_events(first, segments), media_type="text/event-stream")
-    transcript = await _or_refused(transcriptions.run(recording, options, vad=vad))
+    transcript = await transcriptions.run(recording, options, vad=vad)
     return _response(transcript, format, task, options.word_times)
 
 
@@ -226,11 +231,8 @@ def _without_words(data: dict[str, Any]) -> dict[str, Any]:
     return {**{key: data[key] for key in data if key != "words"}, "seek": round(100 * data["seek"])}
 
 
-async def _or_refused(answer: Awaitable[T]) -> T:
-    try:
-        return await answer
-    except AssayError as error:
-        raise ApiError(f"file: {error.message}", param="file") from None
+def _with_hint(error: AssayError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def _cuts_silence(fields: Mapping[str, FormField]) -> bool:

@@ -115,7 +115,17 @@ def install(app: FastAPI) -> None:
         return error_response(error)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        if isinstance(error.body, bytes):
+            # The framework reads only bodies that are said to be JSON.
+            kind = request.headers.get("content-type", "none")
+            return error_response(
+                ApiError(
+                    f"Content-Type: expected application/json, got {kind:.60}",
+                    status=415,
+                    code="unsupported_media_type",
+                )
+            )
         return error_response(invalid_body(problem_of(error.errors(), error.body)))
 
     @app.exception_handler(HTTPException)

@@ -25,6 +25,8 @@ _FIELDS: Final = {
     "allowed_token_ids": "logit_bias or structured_outputs bound the tokens",
     "logits_processors": "code of clients is not run",
     "truncate_prompt_tokens": "shorten the prompt",
+    "prediction": "--knob speculation_depth=4 of the server drafts from the text so far",
+    "verbosity": "ask for short or long answers in a message",
 }  # fmt: skip
 """Fields that users of llama.cpp, Ollama, vLLM and OpenAI send."""
 
@@ -41,6 +43,15 @@ _KINDS: Final = {
 """Types of message parts and tools."""
 
 _PATHS: Final = {
+    "/docs": "GET /openapi.json describes the interface",
+    "/v1/docs": "GET /openapi.json describes the interface",
+    "/version": "GET /server_info has the release and the settings",
+    "/props": "GET /server_info has the settings, GET /v1/models the context",
+    "/slots": "GET /metrics has the requests under way",
+    "/load": "GET /metrics has the requests under way",
+    "/ping": "GET /health says whether requests are accepted",
+    "/apply-template": "POST /tokenize with messages renders the chat template",
+    "/pooling": "POST /v1/embeddings embeds texts",
     "/api/": "Ollama's interface is not served: use /v1/chat/completions or /v1/completions",
     "/completion": "use /v1/completions",
     "/infill": "use /v1/completions with suffix",
@@ -74,6 +85,8 @@ def kind_hint(value: Any) -> str:
 
 def path_hint(path: str) -> str:
     """What serves instead of a path that is not here, after a colon."""
+    if path in ("/", "/v1", "/v1/"):
+        return ": models are listed at /v1/models, and chats go to /v1/chat/completions"
     for begin, hint in _PATHS.items():
         if path == begin.rstrip("/") or path.startswith(begin):
             return f": {hint}"

@@ -8,13 +8,14 @@ from pydantic import BaseModel
 
 
 class Model(BaseModel):
-    """The served model."""
+    """A served model."""
 
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "assay"
-    max_model_len: int
+    max_model_len: int | None = None
+    """Tokens of its context; None of a model of speech."""
     parent: str | None = None
     """The model that an adapter belongs to."""
 

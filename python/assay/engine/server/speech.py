@@ -26,7 +26,7 @@ from assay.speech.kokoro.voice_names import VOICES
 if TYPE_CHECKING:
     from assay.speech.kokoro.speaker import Speaker
 
-_MODEL: Final = "kokoro"
+MODEL: Final = "kokoro"
 _MEDIA_TYPES: Final = {"wav": "audio/wav", "pcm": "audio/pcm"}
 
 
@@ -57,11 +57,16 @@ class _Voice:
 
         with self._lock:
             if self._speaker is None:
-                self._speaker = Speaker(speech_folder(_MODEL))
+                self._speaker = Speaker(speech_folder(MODEL))
+            try:
+                self._speaker.check_words(body.input, voice, name="input")
+            except AssayError as error:
+                raise ApiError(error.message, param="input") from None
             if format == "wav":
                 yield wav_header(SAMPLE_RATE, None)
             for sentence in self._speaker.stream(body.input, voice, speed=body.speed or 1.0):
-                yield pcm16(sentence.waveform)
+                if sentence.seconds:
+                    yield pcm16(sentence.waveform)
 
 
 def _events(parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -101,16 +106,16 @@ async def _streamed(first: bytes, parts: Iterator[bytes]) -> AsyncIterator[bytes
 
 
 def _format(body: SpeechRequest) -> str:
-    if body.model != _MODEL:
+    if body.model != MODEL:
         raise ApiError(
-            f'the model "{body.model}" does not speak here; "{_MODEL}" does',
+            f'the model "{body.model}" does not speak here; "{MODEL}" does',
             status=404,
             param="model",
             code="model_not_found",
         )
     if body.instructions is not None:
         raise ApiError(
-            f"instructions: expected none, which {_MODEL} does not have", param="instructions"
+            f"instructions: expected none, which {MODEL} does not have", param="instructions"
         )
     # OpenAI's default is mp3: a client that names no format gets one that it can tell apart.
     format = body.response_format or "wav"

@@ -46,7 +46,8 @@ def tool_plan(body: ChatRequest, model: ServedModel) -> ToolPlan:
         return ToolPlan(tools if model.renders_tools else None)
     if not model.renders_tools:
         raise ApiError(
-            f'the chat template of "{model.name}" does not show tools to the model',
+            f'the chat template of "{model.name}" does not show tools to the model: --chat-template '
+            "of the server gives it another one",
             param="tools",
             code="no_tool_template",
         )

@@ -100,6 +100,10 @@ def _expected(error: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         name, text = _BOUNDS[kind]
         bound = context[name]
+        if isinstance(error["input"], str):
+            text = text.replace("items", "characters")
+        if bound == 1:
+            text = text.removesuffix("s")
         return text.format(f"{bound:g}" if isinstance(bound, float) else bound)
     if kind == "literal_error":
         return str(context["expected"])

@@ -67,7 +67,7 @@ class DraftDecoder:
                 drafts[index].append(token)
                 requests[index].tokens.append(token)
             if next_step is not None:
-                self._runner.sample(next_step)
+                self._runner.begin_masks(next_step)
                 step, active = next_step, following
         self._slots.ahead = 0
         for request, length in zip(requests, lengths, strict=True):

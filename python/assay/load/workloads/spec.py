@@ -72,14 +72,14 @@ def parse_slo(what: str, text: str) -> ServiceLevel:
 
 _SLO_HINT: Final = "write --slo ttft=1s,tpot=50ms,e2el=20s"
 
-_RATE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(?:/(s|m|min|h|d))?")
+_RATE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d)?)(?:/(s|m|min|h|d))?")
 
 
 def parse_rate(what: str, text: str | float) -> float | None:
     """Requests per second: `4`, `0.5/s`, `120/min`; `inf` is None, all at once.
 
-    >>> parse_rate("--rate", "120/min")
-    2.0
+    >>> parse_rate("--rate", "120/min"), parse_rate("--rate", "1e3")
+    (2.0, 1000.0)
     """
     given = str(text).strip().lower()
     if given == "inf":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.load.workloads.readers.csv_rows import number, rows_of
+from assay.load.workloads.readers.lengths_csv import of_model
 from assay.load.workloads.readers.recorded import Format, LeftOut, Rows, lengths_row, seconds
 
 COLUMNS: Final = ("Timestamp", "Request tokens", "Response tokens")
@@ -24,7 +25,7 @@ def read(path: Path) -> Rows:
         if output == 0:
             yield LeftOut("failed rows, of no response tokens")
         else:
-            yield lengths_row(seconds(time), prompt, output)
+            yield of_model(lengths_row(seconds(time), prompt, output), row.get("Model"))
 
 
 FORMAT: Final = Format(

@@ -27,6 +27,8 @@ from assay.load.workloads.readers.recorded import (
 TIMES: Final = ("arrival_s", "timestamp", "time", "created_at", "start_time")
 INPUTS: Final = ("input_tokens", "prompt_tokens", "num_prompt_tokens", "input_length")
 OUTPUTS: Final = ("output_tokens", "completion_tokens", "num_generation_tokens", "output_length")
+MODELS: Final = ("model", "model_name")
+"""Columns of the model, which a file need not have."""
 COLUMNS: Final = (*TIMES, *INPUTS, *OUTPUTS)
 _EPOCHS: Final = {"milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9}
 _SINCE_1971: Final = 3.2e7
@@ -46,7 +48,15 @@ def read(path: Path) -> Rows:
             next((row[name] for name in names if row.get(name)), None)
             for names in (TIMES, INPUTS, OUTPUTS)
         )
-        yield timed_row(time, number(prompt), number(output))
+        model = next((row[name] for name in MODELS if row.get(name)), None)
+        yield of_model(timed_row(time, number(prompt), number(output)), model)
+
+
+def of_model(row: Recorded | LeftOut, model: Any) -> Recorded | LeftOut:
+    """The request with the model that it asked."""
+    if not model or not isinstance(model, str) or isinstance(row, LeftOut):
+        return row
+    return replace(row, model=model)
 
 
 def timed_row(time: Any, prompt: Any, output: Any) -> Recorded | LeftOut:

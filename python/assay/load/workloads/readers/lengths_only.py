@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from assay.load.workloads.readers.lengths_csv import of_model
 from assay.load.workloads.readers.recorded import Format, Rows, json_objects, lengths_row, seconds
 
 FIELDS: Final = ("arrival_s", "input_tokens", "output_tokens")
@@ -17,7 +18,9 @@ def read(path: Path) -> Rows:
     """The requests of a file."""
     for _, row in json_objects(path):
         time, prompt, output = (row.get(name) for name in FIELDS)
-        yield lengths_row(seconds(time), prompt, output, row.get("hash_ids"))
+        yield of_model(
+            lengths_row(seconds(time), prompt, output, row.get("hash_ids")), row.get("model")
+        )
 
 
 FORMAT: Final = Format(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay.errors import InputError
 from assay.load.workloads.readers.csv_rows import number, rows_of
-from assay.load.workloads.readers.lengths_csv import timed_row
+from assay.load.workloads.readers.lengths_csv import of_model, timed_row
 from assay.load.workloads.readers.recorded import Format, Rows, json_objects, opened
 
 PARTS: Final = ("time", "in", "out")
+MODEL: Final = "model"
+"""A further column, which a plan of several models needs."""
 _HINT: Final = "write --columns time=created_at,in=prompt_tokens,out=completion_tokens"
 
 
 def read_columns(text: str) -> dict[str, str]:
-    """The columns of the time and both lengths.
+    """The columns of the time and both lengths, and that of the model where it is named.
 
     >>> read_columns("time=ts,in=prompt,out=answer")
     {'time': 'ts', 'in': 'prompt', 'out': 'answer'}
@@ -24,7 +26,7 @@ def read_columns(text: str) -> dict[str, str]:
     columns: dict[str, str] = {}
     for part in text.split(","):
         name, sign, column = (word.strip() for word in part.partition("="))
-        if not sign or not column or name not in PARTS:
+        if not sign or not column or name not in (*PARTS, MODEL):
             raise InputError(
                 f"--columns: expected time=, in= and out= with a column, got {part[:60]!r}", _HINT
             )
@@ -41,16 +43,21 @@ def mapped_format(path: Path, columns: Mapping[str, str]) -> Format:
     with opened(path) as file:
         is_json = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
     names = [columns[part] for part in PARTS]
+    model = [columns[MODEL]] if MODEL in columns else []
 
     def rows(path: Path) -> Rows:
         if not is_json:
-            for row in rows_of(path, names):
+            for row in rows_of(path, [*names, *model]):
                 time, prompt, output = (row[name] for name in names)
-                yield timed_row(time, number(prompt), number(output))
+                yield of_model(timed_row(time, number(prompt), number(output)), _first(row, model))
             return
-        for where, row in json_objects(path):
-            if missing := [name for name in names if name not in row]:
+        for where, fields in json_objects(path):
+            if missing := [name for name in (*names, *model) if name not in fields]:
                 raise InputError(f'{where}: expected a field "{missing[0]}", got none')
-            yield timed_row(*(row[name] for name in names))
+            yield of_model(timed_row(*(fields[name] for name in names)), _first(fields, model))
 
     return Format("columns", ", ".join(f"{part}={columns[part]}" for part in PARTS), rows)
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return row[names[0]] if names else None

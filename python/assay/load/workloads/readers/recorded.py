@@ -31,6 +31,8 @@ class Recorded:
     prefix_tokens: int = 0
     assumed: tuple[str, ...] = ()
     """What the row did not say, in the plural, for the notes."""
+    model: str = ""
+    """The model that was asked, where the recording says it."""
 
 
 @dataclass(frozen=True, slots=True)
