@@ -18,7 +18,7 @@ from assay.runs import arrays
 from assay.runs.array_engine import ArrayEngine
 from assay.runs.subject_options import SubjectOptions
 from assay.runtime.hardware import Device
-from assay.workloads.contract import DataSet, Program
+from assay.workloads.contract import Arrays, DataSet, Program, Verified
 from running_sums import RunningSums, SummingProgram
 
 SIZE = 200
@@ -69,6 +69,25 @@ def test_a_setting_that_keeps_outputs_passes_the_gate_and_one_that_does_not_fail
         engine.configure({"how": "vector"})
         gate = correctness_gate(reference, engine.probe(TEXTS, 12), "bitwise", allow_lossy=False)
         assert gate.passed is passed
+
+
+def test_outputs_that_were_verified_are_not_verified_again() -> None:
+    """Another implementation may take a minute for a data set, and every experiment asks for it."""
+
+    class Counted(RunningSums):
+        verified = 0
+
+        def verify(self, outputs: Arrays, data: DataSet) -> Verified:
+            self.verified += 1
+            return super().verify(outputs, data)
+
+    workload = Counted()
+    engine = engine_of(workload)
+    first = engine.probe(TEXTS, 12)
+    asked = workload.verified
+    engine.configure({"how": "vector"})
+    assert engine.probe(TEXTS, 12) == first
+    assert 0 < asked == workload.verified
 
 
 def test_a_window_counts_runs_and_not_loading(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from assay.load.window import summarize
 from assay.load.workloads.arrivals import schedule
 from assay.load.workloads.builtin import workload
 from assay.load.workloads.measurement import Measurement, RequestRecord
+from assay.load.workloads.ramp import SPAN, ramp_length
 from assay.load.workloads.workload import ServiceLevel, Window, Workload
 from assay.report.run import write_run
 from assay.report.verify import verify
@@ -94,6 +95,49 @@ def test_the_ramp_lies_around_what_the_server_keeps(first: float | None) -> None
     assert ramp.rate / 2 < 10.0 < 2 * ramp.rate
     assert ramp.objective.metric == "slo_rate"
     assert any("requests/s in each block" in note for note in ramp.notes)
+
+
+@dataclass
+class ShortSighted(PlantedEngine):
+    """Keeps every rate of a ramp shorter than its answers, or none, by what comes later."""
+
+    lengths: list[float] = field(default_factory=list)
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        assert workload.rate is not None
+        seconds = ramp_length(workload) / workload.rate
+        self.lengths.append(seconds)
+        low, high = workload.rate / SPAN, workload.rate * SPAN
+        # Within one ramp, or of all that would follow it.
+        edge = 100.0 if seconds < 12.0 else 70.0
+        kept = min(max(edge, low), high)
+        if seconds < 12.0:
+            kept = high if kept > workload.rate else low
+        return Measurement(
+            workload.name, 0.0, seconds, (), {"slo_rate": kept}, "stable", dict(self.settings())
+        )
+
+
+def test_ramps_that_contradict_each_other_are_made_longer() -> None:
+    engine = ShortSighted()
+    ramp = maximizing_rate(engine, replace(load(), rate=20.0), 480.0)
+    assert ramp.rate == pytest.approx(1.25 * 70.0)
+    assert engine.lengths[0] < 12.0 < engine.lengths[-1]
+    assert ramp_length(ramp) / ramp.rate > 11.9
+
+
+def test_the_end_of_a_ramp_refuses_nothing(tmp_path: Path) -> None:
+    """Beyond the rate that is kept most requests miss the limits, by a little more or less."""
+    levers = tmp_path / "levers.yaml"
+    levers.write_text(LEVERS)
+    engine = QueueEngine(noise=0.003, effect=lambda settings: 0.9999)
+    ramp = maximizing_rate(engine, load(), 600.0)
+    engine.effect = lambda settings: 0.9995 if settings["threads"] == 2 else 0.9999
+    chosen = RunOptions(budget_s=1200.0, lever_files=(levers,), use_history=False, force=True)
+    outcome = run_loop(
+        engine, ramp, chosen, lambda *_: None, root=tmp_path / "runs", clock=engine.clock
+    )
+    assert not [result for result in outcome.rejected if "SLO" in result.reason], outcome.rejected
 
 
 def test_limits_out_of_reach_are_said() -> None:

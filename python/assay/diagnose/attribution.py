@@ -70,6 +70,7 @@ def attribute(
     path: CriticalPath | None = None,
     telemetry: pl.DataFrame | None = None,
     experiments: Sequence[DelayExperiment] = (),
+    mechanisms: Sequence[Mechanism] = MECHANISMS,
 ) -> RankedHypotheses:
     """Name the causes of a step's time above its floor, with the time that each explains.
 
@@ -82,7 +83,7 @@ def attribute(
     causes: list[Hypothesis] = []
     notes: list[str] = []
     claimed: list[Claimed] = []
-    for mechanism in MECHANISMS:
+    for mechanism in mechanisms:
         finding = weighed(view, mechanism.name, mechanism.find(view))
         if isinstance(finding, NotExamined):
             notes.append(f"{mechanism.name} not examined: needs {finding.needs}")

@@ -11,11 +11,13 @@ from assay.answers import Progress, silent
 from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
 from assay.diagnose.baseline import BaselineChange, compare_to_baseline
+from assay.diagnose.cases import below_floor, case_graph, case_hardware, case_situation, case_work
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
 from assay.diagnose.experiments import read_experiments
 from assay.diagnose.invariants.checking import check_invariants
 from assay.diagnose.itemizing.matching import graph_of_step
+from assay.diagnose.mechanisms.catalog import CASE_MECHANISMS, MECHANISMS
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
 from assay.diagnose.residuals import Residuals, residuals
@@ -85,6 +87,7 @@ def diagnose_trace(
     if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
         hardware = hardware_spec(named)
         notes.append(f"the GPU is the trace's own, {named}")
+    hardware = hardware or case_hardware(recovered.trace)
     request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
     diagnosis = examine(
         recovered, request, str(trace), telemetry=recording, experiments=tested,
@@ -128,8 +131,14 @@ def examine(
     if request.model is not None:
         check_model(recovered, request.model, where)
     trace = subject.with_batch(trace, request.batch, request.context)
-    situation = situation_of(trace, request, where, notes)
+    work = None if request.model is not None else case_work(trace, where)
     graphs: tuple[Graph, ...] = ()
+    if work is not None:
+        situation = case_situation(work, request.hardware, where)
+        graphs, about = case_graph(trace, work, request.hardware)
+        notes += about
+    else:
+        situation = situation_of(trace, request, where, notes)
     if situation.can_predict:
         say("predicting the steps")
         prediction = predict_steps(trace, request, situation)
@@ -149,14 +158,17 @@ def examine(
     say("splitting the steps into terms")
     itemized = residuals(trace, graphs, telemetry)
     if graphs:
-        notes += _check_floor(itemized, where)
+        notes += _check_floor(itemized, where) if work is None else below_floor(itemized.operations)
     say("following the critical path")
     path = critical_path(trace)
     say("asking for causes")
     graph = shown_graph(itemized)
-    causes = attribute(itemized, graph, path=path, telemetry=telemetry, experiments=experiments)
+    causes = attribute(
+        itemized, graph, path=path, telemetry=telemetry, experiments=experiments,
+        mechanisms=MECHANISMS if work is None else CASE_MECHANISMS,
+    )  # fmt: skip
     say("checking invariants")
-    violations = check_invariants(itemized) if graphs else []
+    violations = check_invariants(itemized) if graphs and work is None else []
     changes = _changes(itemized, graphs, baselines, telemetry)
     notes += [*itemized.degradations, *path.degradations, *causes.degradations]
     return Diagnosis(

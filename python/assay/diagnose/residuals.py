@@ -125,7 +125,7 @@ def _about_steps(steps: pl.DataFrame, graphs: Sequence[Graph]) -> list[str]:
             f"{given}: their kernel time is unknown, not split at a floor"
         )
     unsized = steps.filter(pl.col("is_predicted") & pl.col("batch").is_null())
-    if unsized.height:
+    if unsized.height and "sequences" in graphs[0].batch:
         notes.append(
             f"the batch of {unsized.height} of {steps.height} steps is not known: taken as the "
             "predicted one"

@@ -13,6 +13,10 @@ from assay.errors import InputError
 FORMAT = 1
 """The version of the stored layout; a reader refuses a later one."""
 
+CASE = "case"
+"""The field of the metadata of `assay bench profile` with the work of a call, where all steps are calls
+of one case."""
+
 _TEXTS = ("run", "engine", "model")
 """Fields that are a text, or unknown."""
 

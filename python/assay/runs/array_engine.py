@@ -58,6 +58,8 @@ class ArrayEngine(EngineProtocol):
         self._settings = dict(settings)
         self._program = workload.prepare(self._data[0], device, self._settings)
         self._meter = DisturbanceMeter()
+        self._known: dict[tuple[int, str], tuple[str, ...]] = {}
+        """What the other implementation said of outputs, by data set and hash: it may take a minute."""
 
     def describe(self) -> EngineDescription:
         """The workload and the machine."""
@@ -165,20 +167,27 @@ class ArrayEngine(EngineProtocol):
         for prompt in prompts:
             at = _place(prompt) % len(self._data)
             if at not in known:
-                known[at] = ProbeAnswer((), self._verified(self._data[at]), (), ())
+                known[at] = ProbeAnswer((), self._verified(at), (), ())
             answers.append(known[at])
         return answers
 
-    def _verified(self, data: DataSet) -> tuple[str, ...]:
-        self._program.load(data)
+    def _verified(self, at: int) -> tuple[str, ...]:
+        """The same outputs of the same data are verified once."""
+        self._program.load(self._data[at])
         self._program.poison()
         self._program.run()
         outputs = self._program.outputs()
+        digest = _digest(outputs)
+        if (at, digest) not in self._known:
+            self._known[at, digest] = self._verdict(outputs, digest, self._data[at])
+        return self._known[at, digest]
+
+    def _verdict(self, outputs: Arrays, digest: str, data: DataSet) -> tuple[str, ...]:
         verified = self._workload.verify(outputs, data)
         if not verified.error <= verified.tolerance or verified.units != data.units:
             return (f"wrong against {verified.against}: error {verified.error:.3g} ",)
         right = f"equal to {verified.against} within {verified.tolerance:g} "
-        return (right, f"{_digest(outputs)} ") if self._is_exact else (right,)
+        return (right, f"{digest} ") if self._is_exact else (right,)
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """No trace: `assay bench profile` records one."""

@@ -79,6 +79,8 @@ def _requests(
         f"a change is kept only if the outputs of all {len(data)} data sets stay the same, and equal "
         "to those of another implementation"
     )
+    steps = workload.work(data[0]).serial_steps
+    chain = f"{steps:,.0f} steps one after the other are not in the floor" if steps else ""
     return Workload(
         workload.name,
         f"{units:,} {workload.unit}s, one data set after the other",
@@ -88,7 +90,7 @@ def _requests(
         ),
         objective=_OBJECTIVE if asked.metric is None else parse_objective("--metric", asked.metric),
         slo=_slo(asked),
-        notes=tuple(filter(None, [gate, size_note])),
+        notes=tuple(filter(None, [gate, size_note, chain])),
     )
 
 

@@ -197,7 +197,9 @@ def _run(session: _Session) -> FleetOutcome:
     except KeyboardInterrupt:
         promotion = promotion or Promotion("undecided", "interrupted before the first stage")
     except AssayError as error:
-        session.notes += getattr(error, "__notes__", ())
+        # The hint is printed with the error.
+        notes = getattr(error, "__notes__", ())
+        session.notes += [note for note in notes if note != f"hint: {error.hint}"]
         problem = error
     is_promoted = promotion is not None and promotion.verdict == "promoted"
     state = "with the change" if is_promoted else "as at the start"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -21,6 +22,8 @@ EDGE: Final = 1.05
 INSIDE: Final = 1.25
 """The middle of the ramps of a run over the rate that is kept at its start: room for gains."""
 MOST_PILOTS: Final = 8
+LONGER: Final = 2.0
+"""Length of a ramp over that of those that contradict each other."""
 MOST_RATE: Final = 2000.0
 """Requests a second that a load client of one process cannot send."""
 AT_ONCE: Final = 16
@@ -45,6 +48,7 @@ def maximizing_rate(
         )
     rate = workload.rate or _first_rate(engine, workload)
     seconds = max(RAMP_SHARE * budget_s, LEAST_RAMP_S)
+    keeps, breaks = 0.0, math.inf
     for _ in range(MOST_PILOTS):
         ramp = ramped(workload, rate, round(rate * seconds), seed)
         say(f"raising the rate from {rate / SPAN:.3g} to {rate * SPAN:.3g} requests/s")
@@ -57,7 +61,16 @@ def maximizing_rate(
             )
         if rate / SPAN * EDGE < kept < rate * SPAN / EDGE:
             return _around(workload, kept, seconds, seed)
-        rate = kept / SPAN if kept < rate else kept * SPAN / INSIDE
+        if kept < rate:
+            breaks = min(breaks, rate / SPAN)
+            rate = kept / SPAN
+        else:
+            keeps = max(keeps, rate * SPAN)
+            rate = kept * SPAN / INSIDE
+        if keeps >= breaks:
+            # A ramp that ends before its answers do meets no queue, or only one of later requests.
+            rate, seconds = math.sqrt(keeps * breaks), LONGER * seconds
+            keeps, breaks = 0.0, math.inf
         if rate > MOST_RATE:
             raise NoDataError(
                 f"--maximize rate: expected a rate at which the service levels break, got none up to "

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from assay.errors import AssayError, unknown_name
 from assay.improve.journal import run_folder
@@ -27,15 +27,13 @@ from assay.report.run import write_run
 from assay.report.signing import read_private_key
 from assay.report.stored import sign_report
 from assay.runs.abandoned import end_abandoned
+from assay.runs.calibrated import calibrated
 from assay.runs.subject import opened
 from assay.runs.subject_options import SubjectOptions
 from assay.store.describing import item_of
 from assay.store.layout import VARIABLE, is_store
 from assay.store.pushing import push
 from assay.workloads.registry import WORKLOADS
-
-CALIBRATION_S: Final = 8.0
-"""Seconds for the ceilings of one model, where the machine was not calibrated before."""
 
 
 def optimize(
@@ -105,6 +103,7 @@ def optimize(
             command=command,
             subject=asked.to_record(),
             resume=folder,
+            prepared_s=subject.prepared_s,
         )
     return _archived(outcome if key is None else _signed(outcome, key))
 
@@ -126,12 +125,10 @@ def _calibrate(
     device: str, formats: Collection[str], path: Path, say: Callable[[str], None]
 ) -> None:
     """Measure what predicting one model needs, in seconds; `assay calibrate` measures all."""
-    from assay.bench.calibration import calibrate
     from assay.planner.calibrate import save
     from assay.runtime.hardware import Device
 
-    say(f"calibrating {device} for this run")
-    save(calibrate(Device(device), say, formats=formats, budget_s=CALIBRATION_S), path)
+    save(calibrated(Device(device), say, formats), path)
 
 
 def _signed(outcome: Outcome, key: Any) -> Outcome:
@@ -147,9 +144,9 @@ def _archived(outcome: Outcome) -> Outcome:
     """Put the run into the canonical store, where there is one; the run itself stays as it is."""
     try:
         if (place := os.environ.get(VARIABLE)) and is_store(place):
-            push([item_of(outcome.run)], place)
-        else:
-            archive(outcome.run)
+            pushed = push([item_of(outcome.run)], place)
+            return replace(outcome, notes=(*outcome.notes, *pushed.notes))
+        archive(outcome.run)
     except AssayError as error:
         note = f"the run is not in ASSAY_STORE: {error.message}"
         return replace(outcome, notes=(*outcome.notes, note))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -44,6 +45,9 @@ class Subject(NamedTuple):
     engine: Engine
     workload: Workload
     model: str | None
+    prepared_s: float = 0.0
+    """What of the budget went by here: data, models and ceilings of a workload that is no language
+    model's. A server or a language model counts from when it serves."""
 
 
 @contextmanager
@@ -57,9 +61,10 @@ def opened(
     _check(asked)
     if asked.engine == "assay" and asked.workload in (*WORKLOADS, *ARRAY_WORKLOADS):
         with interrupted_by_sigterm():
+            begun = time.monotonic()
             engine, workload = _special(asked, planned, progress)
             try:
-                yield Subject(engine, workload, None)
+                yield Subject(engine, workload, None, time.monotonic() - begun)
             finally:
                 engine.close()
         return

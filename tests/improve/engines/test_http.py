@@ -330,3 +330,36 @@ def test_a_found_server_that_was_never_changed_is_not_restarted(engines, somebod
     engine.measure(WORKLOAD, Window(requests=2))
     engine.close()
     assert process.listener(port) == somebody_elses.pid
+
+
+@pytest.mark.parametrize(
+    ("command", "failure"), [("sleep 1000; {settings}", "timeout"), ("exit 3; {settings}", "crash")]
+)
+def test_a_command_that_starts_nothing_leaves_the_server_as_it_was_found(
+    somebody_elses, port, tmp_path, command, failure
+):
+    before = process.identify(somebody_elses.pid)
+    variables = process.process_environment(somebody_elses.pid)
+    journaled = []
+    engine = HttpEngine(
+        f"http://127.0.0.1:{port}/v1",
+        f"sh -c '{command}' --port {port}",
+        adapter=replace(ADAPTER, start_timeout_s=5.0 if failure == "timeout" else 60.0),
+        folder=tmp_path / "logs",
+        on_start=journaled.append,
+    )
+    for _ in range(2):
+        with pytest.raises(TrialFailedError) as caught:
+            engine.configure({"threads": 1})
+        assert caught.value.failure == failure
+        assert "the server runs again as it was found" in caught.value.__notes__
+        assert engine.server.is_healthy()
+        assert engine.settings()["threads"] == 2
+    engine.close()
+    now = process.identify(process.listener(port))
+    try:
+        assert (now.argv, now.cwd) == (before.argv, before.cwd)
+        assert process.process_environment(now.pid) == variables
+        assert not any("OF_THE_USER" in record.environment for record in journaled)
+    finally:
+        engine.server.stop()

@@ -20,7 +20,8 @@ from assay.improve.engines.protocol import TrialFailedError
 from assay.improve.engines.supervised import SupervisedServer
 from assay.improve.engines.vllm import open_vllm
 from assay.load.workloads.builtin import workload
-from assay.load.workloads.workload import Window
+from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.workload import Window, Workload
 from assay.observe.trace import Trace
 from assay.openai_api.address import ServerAddress
 
@@ -57,6 +58,12 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+def quietest(engine: HttpEngine, load: Workload) -> Measurement:
+    """The fastest of three windows: what else the machine does only adds time."""
+    windows = [engine.measure(load, Window(requests=4)) for _ in range(3)]
+    return min(windows, key=lambda window: window.figures["mean_tpot_ms"])
+
+
 @pytest.fixture
 def engine(program: Path, model: Path, tmp_path: Path) -> Iterator[HttpEngine]:
     found = open_vllm(
@@ -83,7 +90,7 @@ def test_a_server_is_started_read_back_measured_changed_and_stopped(
     assert "--enforce-eager" in words
 
     load = workload("vllm-decode")
-    before = engine.measure(load, Window(requests=4))
+    before = quietest(engine, load)
     assert (before.errors, before.settings["enforce_eager"]) == (0, True)
     # A token takes 6 ms at least; more by what else the machine does.
     assert before.figures["mean_tpot_ms"] >= 6.0
@@ -94,7 +101,7 @@ def test_a_server_is_started_read_back_measured_changed_and_stopped(
     assert (Trace.open(trace).events["kind"] == "kernel").any()
 
     undo = engine.configure({"enforce_eager": False})
-    after = engine.measure(load, Window(requests=4))
+    after = quietest(engine, load)
     assert after.settings["enforce_eager"] is False
     assert after.settings["max_cudagraph_capture_size"] == 512
     assert after.figures["mean_tpot_ms"] < before.figures["mean_tpot_ms"]

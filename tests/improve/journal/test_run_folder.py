@@ -38,6 +38,10 @@ def test_a_run_is_found_by_id_prefix_folder_and_latest(tmp_path: Path) -> None:
     assert run_folder.find(first.id[:15], tmp_path) == first
     assert run_folder.find(str(first.path), tmp_path) == first
     assert run_folder.find("latest", tmp_path) == first
+    archive = tmp_path / "run.tar.gz"
+    archive.write_bytes(b"")
+    with pytest.raises(InputError, match="expected the folder of a run, got an archive"):
+        run_folder.find(str(archive), tmp_path)
     (tmp_path / run_folder.ACTIVE_NAME).mkdir()
     (tmp_path / "notes").mkdir()
     assert run_folder.stored(tmp_path) == [first]

@@ -67,3 +67,24 @@ def test_a_bound_beyond_reason_is_not_printed() -> None:
         threshold=0.01,
     )
     assert reason == "1 of 1 trials are undecided"
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ((), "interrupted before the first trial ended"),
+        ((trial("regressed"),), "interrupted after 1 trials"),
+    ],
+)
+def test_an_interrupted_run_does_not_say_that_nothing_is_to_gain(
+    others: tuple[ExperimentResult, ...], reason: str
+) -> None:
+    got = run_verdict(
+        diagnosed_only=False,
+        confirmation=None,
+        kept=(),
+        others=others,
+        threshold=0.01,
+        interrupted=True,
+    )
+    assert got == ("undecided", reason)

@@ -140,6 +140,16 @@ def test_nothing_to_gain_says_what_starts_hide(tmp_path: Path) -> None:
     assert "cannot be told from what differs between starts" in outcome.notes[0]
 
 
+def test_a_wave_is_decided_before_the_next_servers_start(tmp_path: Path) -> None:
+    """What two pairs leave undecided would have to be started again for more."""
+    engine = slow(start_noise=0.0)
+    engine.effect = effect(dict.fromkeys("abcdef", 1.003))
+    outcome = run(engine, tmp_path, top_n=5)
+    assert outcome.verdict == "nothing to gain", outcome.notes
+    assert len(set(engine.tried)) == 5
+    assert not any("the budget ended" in note for note in outcome.notes)
+
+
 def test_what_was_not_tried_is_offered(tmp_path: Path) -> None:
     engine = slow(effect=effect({}), servers=2)
     outcome = run(engine, tmp_path)

@@ -116,7 +116,7 @@ def test_signals_go_to_the_program_and_the_trace_is_kept(
 
 
 def test_a_killed_program_is_told_by_its_code(attach: Attach, script: Script) -> None:
-    program = script("cuda.cuInit(0); launch(9); time.sleep(0.8); os.kill(os.getpid(), 9)")
+    program = script("cuda.cuInit(0); launch(9); time.sleep(2); os.kill(os.getpid(), 9)")
     finished = attach("--json", "--", sys.executable, program)
     assert finished.returncode == 128 + 9
     found = answer(finished)

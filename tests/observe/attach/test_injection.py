@@ -327,7 +327,7 @@ def test_an_exit_without_handlers_keeps_what_was_flushed(
 ) -> None:
     """Python's multiprocessing ends its children with os._exit: no handler runs."""
     folder.control(armed=True)
-    body = "cuda.cuInit(0); launch(40); time.sleep(0.5); os._exit(9)"
+    body = "cuda.cuInit(0); launch(40); time.sleep(2); os._exit(9)"
     finished = subprocess.run([sys.executable, str(script(body))], env=traced, timeout=30)
     assert finished.returncode == 9
     trace = tracing.merge(folder.shards())

@@ -102,13 +102,16 @@ def test_a_dead_endpoint_is_down_and_listed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"status": 500}, "expected HTTP status 200, got 500"), ({"delay": 2.0}, "timed out")],
+    ("options", "timeout_s", "reason"),
+    [
+        ({"status": 500}, 20.0, "expected HTTP status 200, got 500"),
+        ({"delay": 2.0}, 0.2, "timed out"),
+    ],
 )
-def test_bad_answers_are_named(options: dict[str, float], reason: str) -> None:
+def test_bad_answers_are_named(options: dict[str, float], timeout_s: float, reason: str) -> None:
     gaps = Gaps()
     with server(**options) as url:  # type: ignore[arg-type]
-        endpoint = Endpoint(url, gaps, timeout_s=0.2)
+        endpoint = Endpoint(url, gaps, timeout_s=timeout_s)
         (reading,) = endpoint.read(fast_only=False)
         endpoint.close()
     assert reading.values["endpoint_up"] == 0
@@ -126,7 +129,7 @@ def test_an_html_page_is_no_scrape() -> None:
 
 
 def test_a_hanging_endpoint_does_not_delay_the_host() -> None:
-    with server(delay=5.0) as url:
+    with server(delay=60.0) as url:
         ticks: list[tuple[str, int]] = []
         with assay.telemetry(
             [],
@@ -134,11 +137,11 @@ def test_a_hanging_endpoint_does_not_delay_the_host() -> None:
             endpoints=[url],
             listener=lambda batch: ticks.extend((one.reading.source, one.tick) for one in batch),
         ) as state:
-            end = time.monotonic() + 5
+            end = time.monotonic() + 30
             while sum(source == "host" for source, _ in ticks) < 5 and time.monotonic() < end:
                 time.sleep(0.02)
             begun = time.monotonic()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 30
     assert sum(source == "host" for source, _ in ticks) >= 5
     # The host's ticks follow each other; the endpoint at most said that it is down.
     assert sum(source == "endpoint" for source, _ in ticks) <= 2

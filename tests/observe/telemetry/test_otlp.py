@@ -166,6 +166,7 @@ def test_tokens_of_requests_have_the_gen_ai_name_of_usage(receiver: Receiver) ->
     assert list(points["output"].bucket_counts) == [2, 1]
     given = attributes(points["input"].attributes)
     assert (given["gen_ai.request.model"], given["gen_ai.provider.name"]) == ("m", "vllm")
+    assert given["gen_ai.operation.name"] == "inference"
 
 
 def test_options_are_opentelemetrys_and_headers_are_not_printed(receiver: Receiver) -> None:

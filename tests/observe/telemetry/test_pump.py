@@ -112,7 +112,7 @@ def test_a_full_backlog_drops_the_oldest_and_says_so(caplog: pytest.LogCaptureFi
 def test_a_dead_sink_is_given_up_at_the_deadline_and_its_samples_counted() -> None:
     begun = time.monotonic()
     status = deliver(Scripted(["fail"] * 100_000), 20, deadline=0.3)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
     assert status.acknowledged == 0
     assert status.backlog == 20
     assert status.error == "disk full"
@@ -120,16 +120,20 @@ def test_a_dead_sink_is_given_up_at_the_deadline_and_its_samples_counted() -> No
 
 
 def test_offering_never_waits() -> None:
-    class Sleeping(Scripted):
-        def write(self, samples: Sequence[Sample]) -> None:
-            time.sleep(0.3)
+    free, written = threading.Event(), threading.Event()
 
-    pump = Pump(Sleeping(), 10)
+    class Stuck(Scripted):
+        def write(self, samples: Sequence[Sample]) -> None:
+            free.wait(60)
+            written.set()
+
+    pump = Pump(Stuck(), 10)
     pump.start()
-    begun = time.monotonic()
     for sample in samples(1000):
         pump.offer([sample])
-    assert time.monotonic() - begun < 0.25
+    # All were offered while the first write was still under way.
+    assert not written.is_set()
+    free.set()
     pump.close(time.monotonic(), Summary())
 
 

@@ -178,10 +178,11 @@ def _of_one_size(steps: pl.DataFrame) -> pl.DataFrame:
 def _predicted(
     decompositions: Sequence[Decomposition], graphs: Sequence[Graph]
 ) -> list[dict[str, Any]]:
-    rows: dict[tuple[str, str, int | None], dict[str, Any]] = {}
+    rows: dict[tuple[str | None, str, int | None], dict[str, Any]] = {}
     for decomposition in decompositions:
         for graph, sites in zip(graphs, decomposition.prediction.by_graph, strict=True):
-            phase = graph_phase(graph)
+            # Calls of a case have no phase.
+            phase = graph_phase(graph) or None
             for (name, layer), site in sites.items():
                 rows.setdefault(
                     (phase, name, layer),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.diagnose.mechanisms import batching, gaps, host, kernels, machine
+from assay.diagnose.mechanisms import batching, cases, gaps, host, kernels, machine
 from assay.diagnose.mechanisms.mechanism import Mechanism
 
 MECHANISMS: Final[tuple[Mechanism, ...]] = (
@@ -34,3 +34,16 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = (
     batching.FRAGMENTATION,
 )
 """The causes that Assay knows."""
+
+CASE_MECHANISMS: Final[tuple[Mechanism, ...]] = (
+    cases.BETWEEN_OPERATIONS,
+    cases.DEPENDENT_STEPS,
+    cases.SHORT_OPERATIONS,
+    cases.ARITHMETIC,
+    cases.MOVING,
+    gaps.COPIES,
+    machine.THROTTLING,
+    machine.OTHER_PROGRAMS,
+    host.CPU_STARVATION,
+)
+"""Those of a case that `assay bench profile` traced: it has no layers, batches or tokens."""

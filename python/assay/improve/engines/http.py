@@ -105,6 +105,8 @@ class HttpEngine(Engine):
         self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
         self._found: FoundServer | None = None
         """None where the server was started here."""
+        self._command_works = False
+        """Whether the restart command has started the server."""
         self._replaced = False
         """Whether others served in its place: it is started again where it was found."""
         self._say = say
@@ -441,13 +443,38 @@ class HttpEngine(Engine):
         self._forget()
         record = self._record(chosen, instrumented=True)
         self.server.stop()
-        self.server.start(record)
+        try:
+            self.server.start(record)
+        except EngineLostError as error:
+            if self._found is not None and not self._command_works:
+                self._start_as_found(self._found, error)
+            raise
+        self._command_works = True
         self._chosen = dict(chosen)
+
+    def _start_as_found(self, found: FoundServer, error: EngineLostError) -> None:
+        """Bring a server back whose restart command does not start it: not the command's former settings."""
+        on_start = self.server.on_start
+        if on_start is not None:
+            # As in `again`: its variables may be secrets, which no journal gets.
+            self.server.on_start = lambda record: on_start(
+                replace(record, environment={}, inherits=True)
+            )
+        try:
+            self.server.start(found.exactly(self._record(self._chosen, instrumented=True)))
+        except EngineLostError as second:
+            error.add_note(f"nor does it start as it was found: {second.message}")
+        else:
+            error.add_note("the server runs again as it was found")
+        finally:
+            self.server.on_start = on_start
 
     def _returned(self, before: Mapping[str, Setting], error: EngineLostError) -> AssayError:
         """Bring the former settings back; the error to raise after that."""
+        is_as_found = not self._command_works and self.server.is_running()
         try:
-            self._restart(before)
+            if not is_as_found:
+                self._restart(before)
         except EngineLostError as second:
             second.add_note(f"after: {error.message}")
             return EngineLostError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from assay.improve.engines.process import descendants
@@ -12,14 +14,21 @@ _NVIDIA: Final = "/dev/nvidia"
 
 
 def gpu_of(pid: int) -> int | None:
-    """The first NVIDIA GPU that a process or its children hold open; None for a CPU server."""
-    gpus = []
-    for descendant in descendants(pid):
-        for name in _open_files(descendant):
-            number = name.removeprefix(_NVIDIA)
-            if name != number and number.isdecimal():
-                gpus.append(int(number))
-    return min(gpus, default=None)
+    """The first NVIDIA GPU that a process or its children hold open; None for a CPU server.
+
+    A container may have the fifth GPU of its host alone: among those that are here it is the first.
+    """
+    held = _numbers(name for child in descendants(pid) for name in _open_files(child))
+    if not held:
+        return None
+    here = _numbers(map(str, Path(_NVIDIA).parent.glob(f"{Path(_NVIDIA).name}*")))
+    return sum(number < min(held) for number in here)
+
+
+def _numbers(files: Iterable[str]) -> set[int]:
+    """The numbers of device files of GPUs."""
+    numbers = (name.removeprefix(_NVIDIA) for name in files if name.startswith(_NVIDIA))
+    return {int(number) for number in numbers if number.isdecimal()}
 
 
 def hardware(gpu: int | None) -> dict[str, Any]:

@@ -251,9 +251,14 @@ class ResidentEngine(Engine):
             self._wake(self._front)
 
     def _started(self, key: Key) -> None:
-        """Start a server; one that fails is remembered as such."""
+        """Start a server and read its settings; one that fails is remembered as such.
+
+        vLLM looks at its whole machine before it states them the first time: beside the other starts that
+        costs nothing.
+        """
         try:
             member = self._sibling(key)
+            member.settings()
         except EngineLostError as error:
             self._failed[key] = error
         except InputError as error:

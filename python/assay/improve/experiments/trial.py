@@ -38,7 +38,8 @@ from assay.improve.experiments.verdict import Decision, decide, percent
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
 from assay.load.workloads.measurement import Measurement
-from assay.load.workloads.workload import Workload, is_greedy
+from assay.load.workloads.ramp import RAMP
+from assay.load.workloads.workload import ServiceLevel, Workload, is_greedy
 
 OnLook = Callable[[Look], None]
 Clock = Callable[[], float]
@@ -106,7 +107,9 @@ class Trial:
         )
         self._hold: Hold | None = None
         self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
-        self._slo = SloLedger(workload.slo, settings.slo_share)
+        # A ramp goes beyond what keeps the service levels: its figure is where they break.
+        slo = ServiceLevel() if workload.arrival == RAMP else workload.slo
+        self._slo = SloLedger(slo, settings.slo_share)
         self._decision = Decision("undecided", "too few pairs for an interval", False)
         self._futile = False
         self._least_pairs = 0

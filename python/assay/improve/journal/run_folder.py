@@ -157,6 +157,11 @@ def find(name: str, root: Path | None = None) -> RunFolder:
     given = Path(name).expanduser()
     if given.is_dir() and (given / journals.NAME).is_file():
         return RunFolder(given.resolve())
+    if given.is_file() and given.name.endswith((".tar.gz", ".tgz")):
+        raise InputError(
+            f"{name}: expected the folder of a run, got an archive",
+            f"tar -xzf {name}; the folder in it is named as its run",
+        )
     known = stored(root)
     if name == LATEST and known:
         return known[0]

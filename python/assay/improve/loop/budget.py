@@ -35,9 +35,14 @@ class Budget:
     """
 
     def __init__(
-        self, total_s: float, *, clock: Callable[[], float] = time.monotonic, least_s: float = 0.0
+        self,
+        total_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        least_s: float = 0.0,
+        spent_s: float = 0.0,
     ) -> None:
-        """Start now."""
+        """Start now, with `spent_s` gone already."""
         if not total_s >= least_s or not total_s < float("inf"):
             raise InputError(
                 f"budget: expected at least {least_s:g} s, got {total_s:g} s",
@@ -45,7 +50,7 @@ class Budget:
             )
         self.total_s: Final = total_s
         self.clock: Final = clock
-        self._begun = clock()
+        self._begun = clock() - spent_s
 
     @property
     def spent(self) -> float:

@@ -50,12 +50,14 @@ def run_loop(
     subject: Mapping[str, Any] | None = None,
     resume: RunFolder | None = None,
     clock: Callable[[], float] = time.monotonic,
+    prepared_s: float = 0.0,
 ) -> Outcome:
     """Improve an engine under a workload within a budget.
 
     Changes are journaled before they are made, and a watchdog takes them back if this process dies.
     Ctrl-C ends the search; what is known by then is reported. `resume` goes on with an earlier run,
-    whose budget comes on top; `subject` says how its command named the engine.
+    whose budget comes on top; `subject` says how its command named the engine. Of the budget,
+    `prepared_s` went by while engine and workload were made ready.
     """
     check_levers(engine.describe().engine, options, engine.levers())
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
@@ -71,7 +73,7 @@ def run_loop(
                 engine=own,
                 workload=workload,
                 options=options,
-                budget=Budget(options.budget_s, clock=clock),
+                budget=Budget(options.budget_s, clock=clock, spent_s=prepared_s),
                 folder=folder,
                 journal=journal,
                 progress=progress or Silent(),
@@ -79,13 +81,14 @@ def run_loop(
                 start=dict(engine.settings()),
                 write_report=write_report,
                 model=model,
+                prepared_s=prepared_s,
             )
             started = state.description.details.get("start_seconds")
             state.restart_s = float(started) if isinstance(started, int | float) else 0.0
             kind = "started" if resume is None else "resumed"
             journal.append(kind, **_facts(state, command), subject=dict(subject or {}))
             state.recording = Recording(folder, workload.name, engine.in_process())
-            state.budget = Budget(options.budget_s, clock=clock)
+            state.budget = Budget(options.budget_s, clock=clock, spent_s=prepared_s)
             outcome = _run(state, calibrate, is_resumed=resume is not None)
     except EngineLostError:
         # The report is written; the guard has restored from the records what can be restored.

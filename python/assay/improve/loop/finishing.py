@@ -15,6 +15,7 @@ from assay.improve.journal import block_table
 from assay.improve.journal.journaled_engine import RollbackError
 from assay.improve.journal.rollback_check import check_rollback
 from assay.improve.journal.run_folder import configuration_hash
+from assay.improve.loop.budget import TITLES
 from assay.improve.loop.outcome import Outcome, RunVerdict
 from assay.improve.loop.record import RunRecord
 from assay.improve.loop.state import RunState
@@ -35,12 +36,13 @@ def run_verdict(
     others: Sequence[ExperimentResult],
     threshold: float,
     untried: int = 0,
+    interrupted: bool = False,
 ) -> tuple[RunVerdict, str]:
     """The verdict and why.
 
     Improved: the whole stack was measured again against the start, and is better. Nothing to gain:
     nothing was kept, and no trial leaves room for more than the practical threshold. Undecided:
-    the budget ended before the trials told.
+    the budget ended, or the run was interrupted, before the trials told.
     """
     if diagnosed_only:
         return "diagnosed only", "no experiment was made"
@@ -50,6 +52,9 @@ def run_verdict(
         return "undecided", f"the kept levers together are not proven: {confirmation.reason}"
     if kept:
         return "undecided", "the kept levers were not measured again together"
+    if interrupted:
+        done = f"after {len(others)} trials" if others else "before the first trial ended"
+        return "undecided", f"interrupted {done}"
     open_ones = [other for other in others if leaves_room(other, threshold)]
     if untried and not open_ones:
         return "undecided", f"the budget ended before {untried} candidates were tried"
@@ -119,6 +124,7 @@ def _judged(state: RunState) -> tuple[RunVerdict, str]:
         others=others,
         threshold=state.options.threshold,
         untried=state.untried,
+        interrupted=state.interrupted,
     )
     return verdict, state.chosen.stop or reason
 
@@ -170,7 +176,7 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
     if target is not None:
         met = verdict == "improved" and ratio is not None and ratio.lo >= 1.0 + target
     command = state.engine.launch_command(settings if settings is not None else current(state))
-    notes = (reason, *state.notes, *_time_taken(state))
+    notes = (reason, *state.notes, _spending(state), *_time_taken(state))
     return Outcome(
         run=state.folder.path,
         verdict=verdict,
@@ -198,6 +204,16 @@ def _problem(verdict: RunVerdict, reason: str, run: str) -> AssayError | None:
     if verdict == "rolled back":
         return RollbackError(reason, f"assay runs show {run}")
     return None
+
+
+def _spending(state: RunState) -> str:
+    """What the budget went to."""
+    parts = [("preparing", state.prepared_s)] if state.prepared_s else []
+    # The watch is on top of the budget.
+    budgeted = [phase for phase in state.phases if phase[0] in TITLES.values()]
+    parts += [(title, seconds) for title, _, seconds in budgeted]
+    listed = ", ".join(f"{title} {seconds:.0f} s" for title, seconds in parts)
+    return f"the budget, {state.budget.total_s:.0f} s: {listed or 'nothing'}"
 
 
 def _time_taken(state: RunState) -> list[str]:

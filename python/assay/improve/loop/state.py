@@ -155,6 +155,8 @@ class RunState:
     recording: Recording | None = None
     spent_before_s: float = 0.0
     """Seconds of earlier parts of the run."""
+    prepared_s: float = 0.0
+    """Seconds of the budget that went by before the first phase."""
 
     captured: Captured = Captured()
     predicted: Predicted = Predicted()
@@ -184,6 +186,8 @@ class RunState:
     notes: list[str] = field(default_factory=list)
     phases: list[tuple[str, float, float]] = field(default_factory=list)
     """Title, start (seconds since 1970) and seconds of each phase."""
+    phase_begun_s: float = 0.0
+    """When the last one began, in seconds of the budget."""
 
     @property
     def results(self) -> list[ExperimentResult]:
@@ -216,6 +220,7 @@ class RunState:
         seconds = self.budget.share(phase)
         self.journal.append("phase", name=phase, share_s=seconds)
         self.phases.append((TITLES[phase], time.time(), 0.0))
+        self.phase_begun_s = self.budget.spent
         self.progress.phase(TITLES[phase], max(self.budget.left(phase), 0.0))
         if self.recording is not None:
             self.recording.phase(phase)
@@ -224,4 +229,4 @@ class RunState:
         """Note how long the last phase took."""
         if self.phases:
             title, begun, _ = self.phases[-1]
-            self.phases[-1] = (title, begun, time.time() - begun)
+            self.phases[-1] = (title, begun, self.budget.spent - self.phase_begun_s)

@@ -176,7 +176,11 @@ def out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
 
 def is_over(state: RunState, trials: int) -> bool:
     """Whether as many candidates were tried as are allowed, or the target is gained."""
-    options = state.options
-    if options.top_n is not None and trials >= options.top_n:
-        return True
-    return options.target is not None and state.stack.gained.lo >= 1.0 + options.target
+    most = state.options.top_n
+    return (most is not None and trials >= most) or target_met(state)
+
+
+def target_met(state: RunState) -> bool:
+    """Whether what is kept gains what the user asked for."""
+    target = state.options.target
+    return target is not None and state.stack.gained.lo >= 1.0 + target

@@ -28,7 +28,9 @@ CALIBRATION: Final = "calibration.json"
 def predict(state: RunState, calibrate: Calibrate | None = None) -> None:
     """Compare the trace with a prediction of its steps; what is missing is noted."""
     state.begin("predict")
-    state.predicted = Predicted(_model(state), _hardware(state, calibrate))
+    model = _model(state)
+    # Ceilings that would be measured for a model whose shapes are not known would predict nothing.
+    state.predicted = Predicted(model, _hardware(state, None if model is None else calibrate))
     if not (state.folder.trace / "header.json").is_file():
         _write_plan(state)
         return
@@ -141,7 +143,8 @@ def _hardware(state: RunState, calibrate: Calibrate | None) -> HardwareSpec | No
         state.degrade(f"{reason}: predicted with the catalog's {name}")
         return hardware_spec(name)
     if calibrate is not None and state.description.engine == "assay":
-        formats = {*REFERENCE_FORMATS, str(state.description.details.get("weight_format"))}
+        own = _text(state.description.details.get("weight_format"))
+        formats = {*REFERENCE_FORMATS, *([own] if own else [])}
         path = state.folder.path / CALIBRATION
         try:
             calibrate(device, formats, path, state.progress.say)

@@ -1,12 +1,14 @@
 """Racing: candidates side by side, where a restart takes longer than a trial.
 
 Servers of several candidates are started at once and stay. Each gets a little time; those that are
-proven worse, refused or dominated are out, the better half of the others gets twice as much, and so
-on. The intervals hold at every look, so that a candidate may be dropped or kept at any of them.
+proven worse, refused or dominated are out, the others get twice as much, the best first, and so on. What is
+left undecided would have to be started again: before the next servers, a wave may take as long as they
+take to start. The intervals hold at every look, so that a candidate may be dropped or kept at any of them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -21,8 +23,14 @@ from assay.improve.loop import start_noise
 from assay.improve.loop.allotment import Allotment
 from assay.improve.loop.finishing import leaves_room
 from assay.improve.loop.joint import SEARCHED, JointSearch
-from assay.improve.loop.phases.experiments import is_over, noise_floor, out_of_time, pointless
-from assay.improve.loop.phases.soak import REPORT_S, confirmation_s
+from assay.improve.loop.phases.experiments import (
+    is_over,
+    noise_floor,
+    out_of_time,
+    pointless,
+    target_met,
+)
+from assay.improve.loop.phases.soak import MOST_OVERRUN, REPORT_S, confirmation_s
 from assay.improve.loop.state import RunState, Trial
 from assay.improve.loop.trials import (
     adopt,
@@ -137,17 +145,17 @@ class Race:
                     break
             self._start(wave, is_first)
             is_first = False
-            results = self._rounds(wave, search, more=len(pending))
+            results = self._rounds(wave, search, more=min(len(pending), self._still_allowed()))
             pending[:0] = self._keep_best(results)
         self._use_what_is_left(search)
-        if pending:
+        if pending and not is_over(state, len(state.trials)):
             out_of_time(state, pending[0], len(pending) - 1)
         return self._allotment()
 
     def _use_what_is_left(self, search: JointSearch) -> None:
         """Go on with undecided candidates whose servers still run; no other can be started in time."""
         state = self.state
-        while not is_over(state, len(state.trials)):
+        while not target_met(state):
             running = [
                 trial
                 for trial in state.trials
@@ -158,7 +166,7 @@ class Race:
             if not survivors:
                 return
             best = survivors[0]
-            seconds = self._left([best.result.candidate]) / min(len(survivors), 2)
+            seconds = self._left_late([best.result.candidate]) / min(len(survivors), 2)
             if seconds < self._first_s():
                 return
             state.progress.say(f"going on with {best.result.candidate.name}")
@@ -209,8 +217,9 @@ class Race:
     ) -> list[Candidate]:
         state = self.state
         held = 1 + bool(state.stack.changes) + (is_first and self._has_twin())
+        most = min(self.room.servers - held, self._still_allowed())
         wave: list[Candidate] = []
-        while pending and len(wave) < self.room.servers - held:
+        while pending and len(wave) < most:
             candidate = pending.pop(0)
             if reason := search.forbids(candidate) or pointless(state, candidate):
                 state.skipped.append((candidate.name, reason))
@@ -223,6 +232,11 @@ class Race:
         if asked is None or search.forbids(asked) or pointless(state, asked):
             return []
         return [asked] if self._may_race(asked) else []
+
+    def _still_allowed(self) -> int:
+        """Candidates that may be tried by the options."""
+        most = self.state.options.top_n
+        return sys.maxsize if most is None else max(most - len(self.state.trials), 0)
 
     def _has_twin(self) -> bool:
         return self.room.servers >= TWIN_ROOM
@@ -273,6 +287,16 @@ class Race:
             needed += 2.0 * state.restart_s
         return state.budget.remaining - REPORT_S - needed
 
+    def _left_late(self, wave: Sequence[Candidate]) -> float:
+        """The same where nothing is kept: what may come of it at the very end is proven a little late.
+
+        Mostly nothing does, and all of the time goes into saying so.
+        """
+        if self.state.stack.results:
+            return self._left(wave)
+        budget = self.state.budget
+        return min(self._left(wave) + MOST_OVERRUN * budget.total_s, budget.remaining - REPORT_S)
+
     def _allotment(self, comparisons: int = 1) -> Allotment:
         """Times of trials between servers that run."""
         assert self.floor is not None
@@ -282,7 +306,7 @@ class Race:
     def _rounds(
         self, wave: Sequence[Candidate], search: JointSearch, *, more: int
     ) -> list[ExperimentResult]:
-        """Successive halving: the results of all candidates of a wave."""
+        """Rounds that double: the results of all candidates of a wave."""
         state, seconds = self.state, self._first_s()
         trials: list[Trial] = []
         for candidate in wave:
@@ -296,14 +320,21 @@ class Race:
                 # Not even two pairs: the next ones get longer.
                 self.slower *= 1.5
         survivors = _survivors(trials, state.options.threshold)
-        # Those that were not tried come first: a server each, and a first trial.
+        # Those that were not tried come next: a server each, and a first trial.
         held = 1 + bool(state.stack.changes)
         fitting = min(more, self.room.servers - held)
         later = self.start_s + fitting * self._first_s() if more else 0.0
-        while survivors and self._left(wave) - later >= self._first_s():
+        until = state.budget.clock() + self.start_s
+
+        def spare() -> float:
+            """Seconds for this wave: what the next ones leave, or as much as a start of it anew."""
+            anew = min(until - state.budget.clock(), self._left_late(wave))
+            return max(self._left(wave) - later, anew)
+
+        while survivors and spare() >= self._first_s():
             seconds *= GROWTH
             for trial in survivors:
-                seconds = min(seconds, self._left(wave) - later)
+                seconds = min(seconds, spare())
                 if seconds < self._first_s():
                     break
                 state.progress.say(f"going on with {trial.result.candidate.name}")
@@ -311,7 +342,6 @@ class Race:
                 trials[trials.index(trial)] = again
                 search.learn(again)
             survivors = _survivors(trials, state.options.threshold)
-            survivors = survivors[: max((len(survivors) + 1) // 2, 1)]
         return [trial.result for trial in trials]
 
     def _round(self, candidate: Candidate, before: Trial | None, seconds: float) -> Trial:

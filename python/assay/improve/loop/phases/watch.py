@@ -60,6 +60,7 @@ def _begin(state: RunState) -> None:
     seconds = state.options.watch_s
     state.journal.append("phase", name=TITLE, share_s=seconds)
     state.phases.append((TITLE, time.time(), 0.0))
+    state.phase_begun_s = state.budget.spent
     state.progress.phase(TITLE, 0.0 if seconds is None else seconds)
 
 

@@ -28,6 +28,8 @@ A server's inter-token latency is the nearest that it has to the time per output
 
 TOKEN_USAGE: Final = ("gen_ai.client.token.usage", "{token}")
 """Tokens of a request as its server counted them, an attribute tells prompts from outputs."""
+OPERATION: Final = "inference"
+"""What `gen_ai.operation.name`, which the conventions require, says: a server counts all of its operations as one."""
 _MODEL_LABELS: Final = ("model_name", "model", "model_id")
 
 
@@ -122,7 +124,10 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
 
 def _gen_ai(sample: Sample, labels: Mapping[str, str], which: str) -> Iterator[tuple[str, str]]:
     """Attributes of the conventions that the server's own labels do not have already."""
-    given = {"gen_ai.provider.name": sample.reading.name.lower()}
+    given = {
+        "gen_ai.operation.name": OPERATION,
+        "gen_ai.provider.name": sample.reading.name.lower(),
+    }
     if model := next((labels[name] for name in _MODEL_LABELS if name in labels), None):
         given["gen_ai.request.model"] = model
     if which in USAGE:
