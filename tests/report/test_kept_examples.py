@@ -7,7 +7,10 @@ import pytest
 
 from assay.report.verify import verify
 
-EXAMPLES = ("h200-own-engine", "h200-vllm", "cpu-speak")
+EXAMPLES = (
+    *("h200-own-engine", "h200-vllm", "cpu-speak", "cpu-transcribe"),
+    *("cpu-order-book", "cpu-perception", "cpu-protein"),
+)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

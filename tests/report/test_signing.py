@@ -1,5 +1,7 @@
 """Signed reports: a folder that was made anew as a whole is refused by a key."""
 
+import base64
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import pytest
 from assay.errors import AssayError, CheckFailedError, InputError
 from assay.improve.journal.chain import GENESIS, read_chain, to_line
 from assay.improve.loop.record import RunRecord
-from assay.report.signing import make_key, read_private_key, read_public_key
+from assay.report.signing import make_key, read_private_key, read_public_key, read_signatures
 from assay.report.stored import rewrite_report, sign_report
 from assay.report.verify import verify, verify_report
 
@@ -92,24 +94,51 @@ def test_the_key_of_somebody_else_is_refused(
     assert other.fingerprint in failure.statement
 
 
-def test_the_signature_of_somebody_else_is_not_replaced(
+def test_several_sign_and_each_is_checked(
     run: Path, keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    sign_report(run, read_private_key(keys[0]))
-    other = make_key(tmp_path / "other")
-    with pytest.raises(InputError, match=f"or one of key {other.fingerprint}, got that of key"):
-        sign_report(run, read_private_key(Path(other.private)))
-    assert verify_report(str(run), keys[1]).is_verified
-    # A damaged one is nobody's.
+    other, third = (make_key(tmp_path / name) for name in ("other", "third"))
+    for private in (keys[0], Path(other.private), keys[0]):
+        sign_report(run, read_private_key(private))
+    assert len(read_signatures(run)) == 2
+    both = verify_report(str(run), [keys[1], other.public])
+    assert both.is_verified
+    assert both.extent["signatures"] == 2
+    for public in (keys[1], other.public):
+        assert verify_report(str(run), public).extent["signature"] == 1
+    (failure,) = verify_report(str(run), [keys[1], third.public]).failures
+    assert failure.statement.startswith(f"expected the signature of key {third.fingerprint}, got")
+    # A damaged file is nobody's.
     (run / "report.sig").write_text("{")
     sign_report(run, read_private_key(Path(other.private)))
     assert verify_report(str(run), other.public).is_verified
 
 
+def test_a_signature_of_the_format_before_holds(run: Path, keys: tuple[Path, Path]) -> None:
+    sign_report(run, read_private_key(keys[0]))
+    path = run / "report.sig"
+    (only,) = json.loads(path.read_text())["signatures"]
+    path.write_text(json.dumps({"format": 1, "algorithm": "ed25519", **only}))
+    assert verify_report(str(run), keys[1]).is_verified
+
+
+def test_a_signature_under_the_name_of_another_key_is_refused(
+    run: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    sign_report(run, read_private_key(Path(make_key(tmp_path / "other").private)))
+    path = run / "report.sig"
+    data = json.loads(path.read_text())
+    own = read_public_key(keys[1]).public_bytes_raw()
+    data["signatures"][0]["public_key"] = base64.b64encode(own).decode()
+    path.write_text(json.dumps(data))
+    (failure,) = verify_report(str(run), keys[1]).failures
+    assert failure.statement.startswith("it is not what key")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [('"head": "', '"head": "0'), ('"records": ', '"records": 9'), ('"run": "', '"run": "x'),
-     ('"signature": "', '"signature": "AA'), ("{", "["), ('"format": 1', '"format": 2')],
+     ('"signature": "', '"signature": "AA'), ("{", "["), ('"format": 2', '"format": 3')],
 )  # fmt: skip
 def test_an_edited_signature_is_refused(
     run: Path, keys: tuple[Path, Path], before: str, after: str

@@ -47,7 +47,9 @@ class Campaign:
         self._folder = folder
         self._random = random.Random(seed)
         self._server = server
-        self.place = str(folder / "store") if server is None else f"s3://bucket/{folder.name}"
+        self.place = (
+            str(folder / "store") if server is None else f"{server.scheme}://bucket/{folder.name}"
+        )
         self.injected: Counter[str] = Counter()
         """Faults by kind."""
         self.outcomes: Counter[str] = Counter()
@@ -84,6 +86,7 @@ class Campaign:
         kinds = [self.kill, self.kill, self.full_disk, self.writers, self.flip, self.kill_pull]
         if self._server is not None:
             kinds = [self.kill, self.cut, self.cut, self.writers, self.flip, self.kill_pull]
+        kinds.append(self.retain)
         while self.injected.total() < number and time.monotonic() < end_s:
             kind = self._random.choice(kinds)
             self.injected[kind.__name__] += kind()
@@ -149,6 +152,23 @@ class Campaign:
             self._took(folder, result)
         assert "objects" in results[2], results
         return True
+
+    def retain(self) -> bool:
+        """A policy that lets all versions of a name go but the last, cut short, while another is pushed."""
+        first = self._item()
+        name = first.parent.name
+        self._took(first, self._run(self._pushing(first))[0])
+        second = self._written(name, {"a": self._random.randbytes(700)})
+        gc = {"action": "gc", "place": self.place, "grace_s": 0.0, "terms": [f"name=={name}"]}
+        self._fault(gc, "store.removed", "error")
+        pushed, collected = self._run(self._pushing(second), gc)
+        assert "manifest" in pushed, pushed
+        self._took(second, pushed)
+        left = {ref.manifest for ref in refs(open_store(self.place), f"run/{name}/")}
+        assert left, "the last version was removed"
+        versions = self._acknowledged[name]
+        self._acknowledged[name] = {key: versions[key] for key in left if key in versions}
+        return "crash" in collected
 
     def flip(self) -> bool:
         """A bit that flips, a file that is cut or gone: refused, named, and mended by a push."""

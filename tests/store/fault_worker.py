@@ -23,6 +23,7 @@ from assay.store.describing import Item
 from assay.store.layout import open_store
 from assay.store.pulling import pull
 from assay.store.pushing import push_item
+from assay.store.retaining import Policy
 
 OBJECT_BYTES = 512
 """Small, so that small files are many objects."""
@@ -48,7 +49,8 @@ def _done(task: dict[str, Any]) -> dict[str, Any]:
         return {"manifest": sent.manifest}
     if task["action"] == "pull":
         return {"place": pull(task["item"], task["place"], to=Path(task["to"])).place}
-    return {"objects": collect(task["place"], grace_s=task["grace_s"]).objects}
+    policy = Policy(keep_last=1, terms=task["terms"]) if "terms" in task else None
+    return {"objects": collect(task["place"], grace_s=task["grace_s"], policy=policy).objects}
 
 
 def _child(task: dict[str, Any], out: int) -> None:

@@ -28,11 +28,18 @@ arrives), `error` (status 500)."""
 class S3Server:
     """Buckets in memory; `fault` decides about every request."""
 
+    scheme = "s3"
+
     def __init__(self) -> None:
         self.objects: dict[str, tuple[bytes, float]] = {}
         self.buckets = {"bucket"}
         self.fault: Fault = lambda number, method: None
         self.requests = 0
+        self.has_conditions = True
+        """False for a server that answers 501 to If-None-Match."""
+        self.refused_conditions = 0
+        self.conditions = 0
+        """Writes that were to be refused where there is an object."""
         self._lock = threading.Lock()
         server = self
 
@@ -86,8 +93,8 @@ class S3Server:
         if fault == "error":
             self._send(request, 500, b"<Error><Code>InternalError</Code></Error>")
             return
-        if f"Credential={KEY_ID}/" not in request.headers.get("Authorization", ""):
-            self._send(request, 403, b"<Error><Code>InvalidAccessKeyId</Code></Error>")
+        if (denied := self._denied(request.headers.get("Authorization", ""))) is not None:
+            self._send(request, *denied)
             return
         status, body, headers = self._done(request, content)
         if fault == "after":
@@ -95,6 +102,16 @@ class S3Server:
             request.connection.close()
             return
         self._send(request, status, body, headers, is_cut=fault == "half")
+
+    def environment(self, key: str = KEY_ID) -> dict[str, str]:
+        """What leads a client here."""
+        return environment(self, key)
+
+    def _denied(self, authorization: str) -> tuple[int, bytes] | None:
+        """Status and text where a client has another key."""
+        if f"Credential={KEY_ID}/" in authorization:
+            return None
+        return 403, b"<Error><Code>InvalidAccessKeyId</Code></Error>"
 
     def _done(self, request: Any, content: bytes) -> tuple[int, bytes, dict[str, str]]:
         parts = urlsplit(request.path)
@@ -126,6 +143,10 @@ class S3Server:
         stated = request.headers.get("x-amz-checksum-sha256")
         if stated and base64.b64decode(stated) != hashlib.sha256(content).digest():
             return 400, b"<Error><Code>BadDigest</Code></Error>", {}
+        if "If-None-Match" in request.headers and not self.has_conditions:
+            self.refused_conditions += 1
+            return 501, b"<Error><Code>NotImplemented</Code></Error>", {}
+        self.conditions += "If-None-Match" in request.headers
         if request.headers.get("If-None-Match") == "*" and key in self.objects:
             return 412, b"<Error><Code>PreconditionFailed</Code></Error>", {}
         self.objects[key] = (content, time.time())

@@ -69,6 +69,20 @@ def test_a_run_is_listed_with_what_it_came_to(store: str) -> None:
     assert (second["verdict"], second["ratio"]) == (None, None)
 
 
+def test_versions_of_one_item_are_listed_the_last_pushed_first(store: str) -> None:
+    """For everybody: it is the default of `pull`, and an index made anew reads refs in another order."""
+    manifest = Manifest("run", "again", 3e9, (), {})
+    digests = [character * 64 for character in "bac"]
+    for order in (1, -1):
+        with Index.of(open_store(store)) as index:
+            for number, digest in list(enumerate(digests))[::order]:
+                index.add([(Ref("run", "again", digest, 10.0 + number), manifest, None)])
+            rows = index.select(["name = 'again'"], [], 0)
+            assert [row["manifest"] for row in rows] == digests[::-1]
+            index._database.execute("DELETE FROM items WHERE name = 'again'")
+            index._database.commit()
+
+
 @pytest.mark.parametrize("damage", ["gone", "zeros", "text", "old"])
 def test_a_damaged_index_is_made_again(store: str, scratch: Path, damage: str) -> None:
     find([], store)

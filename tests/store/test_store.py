@@ -1,6 +1,8 @@
 """Pushing, pulling, verifying and collecting, the same in a folder and in a bucket."""
 
+import errno
 import hashlib
+import os
 import threading
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from assay.store import leases, pushing
 from assay.store.backend import StoreError
 from assay.store.collecting import collect
 from assay.store.describing import find_item
-from assay.store.finding import find, remove_item, store_status
+from assay.store.finding import find, make_store, remove_item, store_status
 from assay.store.layout import OBJECTS, init_store, manifest_key, object_key, open_store
 from assay.store.leases import leased
 from assay.store.manifest import parse, read_manifest
@@ -330,6 +332,13 @@ def test_a_manifest_cannot_lead_out_of_its_folder(make_item: Making, path: str) 
         parse(damaged.replace(b"\\x00", b"\\u0000"), "manifest")
 
 
+@pytest.mark.parametrize("time", [b"NaN", b"Infinity", b'"now"', b"null", b"1e999"])
+def test_a_time_of_a_manifest_is_a_number(make_item: Making, time: bytes) -> None:
+    content = manifest_of(make_item("first", {"fine": b"x"})).content()
+    with pytest.raises(StoreError, match="expected a manifest"):
+        parse(content.replace(b'"created_at":1000.0', b'"created_at":' + time), "manifest")
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b"[" * 5000, b"\xff"])
 def test_other_bytes_are_no_manifest(content: bytes) -> None:
     with pytest.raises(StoreError, match="expected a manifest"):
@@ -353,13 +362,39 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3Server, scratch: Path) -> Non
         open_store("s3://elsewhere/team")
 
 
-def test_a_bucket_without_conditions_is_written_all_the_same(
-    s3: S3Server, scratch: Path, make_item: Making, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["told", "answered"])
+def test_a_bucket_without_conditions_is_written_all_the_same_and_says_so(
+    how: str, s3: S3Server, scratch: Path, make_item: Making, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
-    init_store("s3://bucket/team")
-    push([make_item("first", FILES)], "s3://bucket/team")
+    if how == "told":
+        monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    else:
+        s3.has_conditions = False
+    made = make_store("s3://bucket/team")
+    assert made.is_new
+    item = make_item("first", FILES)
+    pushed, again = (push([item], "s3://bucket/team") for _ in range(2))
+    assert (pushed.items[0].is_new, again.items[0].is_new) == (True, False)
     assert verify_store("s3://bucket/team").is_verified
+    for answer in (made, pushed):
+        (note,) = answer.notes
+        assert "has no conditional writes" in note
+    # Asked for a condition once a command, not for each object.
+    assert s3.refused_conditions <= 3
+
+
+def test_a_folder_without_links_is_written_all_the_same_and_says_so(
+    scratch: Path, tmp_path: Path, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*paths: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    place = str(tmp_path / "store")
+    assert "has no hard links" in make_store(place).notes[0]
+    pushed = push([make_item("first", FILES)], place)
+    assert "has no hard links" in pushed.notes[0]
+    assert verify_store(place).is_verified
 
 
 def test_a_cut_connection_is_one_line_and_the_push_goes_on(

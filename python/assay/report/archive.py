@@ -45,7 +45,11 @@ def archive(folder: Path, store: str | None = None) -> Archived | None:
     if store.startswith("s3:"):
         place = _to_bucket(folder, sums, store)
     elif "://" in store:
-        raise InputError(f"{VARIABLE}: expected a folder or s3://BUCKET/PREFIX, got {store!r}")
+        raise InputError(
+            f"{VARIABLE}: expected a store, a folder or s3://BUCKET/PREFIX, got "
+            f"{store.partition('://')[0]}://...",
+            "assay store init makes a store in a bucket of another service",
+        )
     else:
         place = _to_folder(folder, sums, Path(store))
     size = sum((folder / name).stat().st_size for name in names)

@@ -22,7 +22,10 @@ from assay.improve.journal.journal import JournalReading
 from assay.improve.journal.run_folder import RunFolder
 from assay.report.run_files import SIGNATURE
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_ALONE: Final = 1
+"""The format before: one signature, without a list."""
+_ALGORITHM: Final = "ed25519"
 _DOMAIN: Final = b"assay report signature 1\n"
 """A signature of something else is never one of a report."""
 _MOST_BYTES: Final = 1 << 16
@@ -40,7 +43,7 @@ class KeyPair(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What report.sig holds."""
+    """What a key has signed; report.sig holds one of each signer."""
 
     run: str
     records: int
@@ -58,6 +61,16 @@ class Signature:
     def signed(self) -> bytes:
         """The bytes that are signed."""
         return _signed(self.run, self.records, self.head)
+
+    def to_data(self) -> dict[str, Any]:
+        """Its entry of report.sig."""
+        return {
+            "run": self.run,
+            "records": self.records,
+            "head": self.head,
+            "public_key": base64.b64encode(self.public_key).decode(),
+            "signature": base64.b64encode(self.signature).decode(),
+        }
 
 
 def make_key(path: Path) -> KeyPair:
@@ -112,75 +125,77 @@ def read_public_key(path: Path) -> Any:
 
 
 def write_signature(folder: Path, reading: JournalReading, key: Any) -> Signature:
-    """Sign the journal of a run as it is now; the caller has verified the run."""
+    """Sign the journal of a run as it is now, beside other signers; the caller has verified the run."""
     if reading.last("report") is None and not reading.of("replica"):
         raise InputError(
             f"run {folder.name}: expected a report to sign, got none",
             "a run writes its report at its end",
         )
     records, head = len(reading.records), reading.head
+    own = key.public_key().public_bytes_raw()
     signature = Signature(
-        folder.name,
-        records,
-        head,
-        key.public_key().public_bytes_raw(),
-        key.sign(_signed(folder.name, records, head)),
+        folder.name, records, head, own, key.sign(_signed(folder.name, records, head))
     )
-    data = {
-        "format": FORMAT,
-        "algorithm": "ed25519",
-        "run": signature.run,
-        "records": records,
-        "head": head,
-        "public_key": base64.b64encode(signature.public_key).decode(),
-        "signature": base64.b64encode(signature.signature).decode(),
-    }
+    try:
+        others = [other for other in read_signatures(folder) if other.public_key != own]
+    except AssayError:
+        # A damaged file is nobody's, and is made anew.
+        others = []
+    listed = [each.to_data() for each in (*others, signature)]
+    data = {"format": FORMAT, "algorithm": _ALGORITHM, "signatures": listed}
     RunFolder(folder).write_json(SIGNATURE, data, 1)
     return signature
 
 
-def read_signature(folder: Path) -> Signature | None:
-    """The signature of a run; None where it has none."""
+def read_signatures(folder: Path) -> list[Signature]:
+    """The signatures of a run, one of each signer; none where it is not signed."""
     path = folder / SIGNATURE
     if not path.is_file():
-        return None
+        return []
     data = read_json("signature", path, _MOST_BYTES)
     try:
-        if data["format"] != FORMAT or data["algorithm"] != "ed25519":
+        if data["format"] not in (_ALONE, FORMAT) or data["algorithm"] != _ALGORITHM:
             raise ValueError("another format")
-        return Signature(
-            str(data["run"]),
-            int(data["records"]),
-            str(data["head"]),
-            base64.b64decode(data["public_key"], validate=True),
-            base64.b64decode(data["signature"], validate=True),
-        )
+        listed = [data] if data["format"] == _ALONE else data["signatures"]
+        return [
+            Signature(
+                str(each["run"]),
+                int(each["records"]),
+                str(each["head"]),
+                base64.b64decode(each["public_key"], validate=True),
+                base64.b64decode(each["signature"], validate=True),
+            )
+            for each in listed
+        ]
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise InputError(f"signature {path} cannot be read: {error!r}") from None
 
 
-def signature_problem(folder: Path, reading: JournalReading, key: Any) -> str:
-    """What is wrong with the signature of a run under a trusted public key; empty where it holds."""
+def signature_problem(folder: Path, reading: JournalReading, key: Any) -> tuple[str, int]:
+    """What is wrong with the signature of a key that is trusted, empty where it holds; records it covers."""
     try:
-        signature = read_signature(folder)
+        signatures = read_signatures(folder)
     except AssayError as error:
-        return error.message
+        return error.message, 0
+    if not signatures:
+        return "expected a signature, got none", 0
+    trusted = key.public_bytes_raw()
+    expected = fingerprint_of(trusted)
+    signature = next((each for each in signatures if each.public_key == trusted), None)
     if signature is None:
-        return "expected a signature, got none"
-    expected = fingerprint_of(key.public_bytes_raw())
+        got = ", ".join(each.fingerprint for each in signatures)
+        return f"expected the signature of key {expected}, got that of {got}", 0
     try:
         key.verify(signature.signature, signature.signed())
     except _crypto().InvalidSignature:
-        if signature.fingerprint != expected:
-            return f"expected the signature of key {expected}, got that of {signature.fingerprint}"
-        return f"it is not what key {expected} has signed"
+        return f"it is not what key {expected} has signed", 0
     covered = reading.records[: signature.records]
     if len(covered) < signature.records or not covered or covered[-1].hash != signature.head:
-        return f"the journal is not the one that key {expected} has signed"
+        return f"the journal is not the one that key {expected} has signed", 0
     report = reading.last("report")
     if report is not None and report.number >= signature.records:
-        return "the report was written again after it was signed"
-    return ""
+        return "the report was written again after it was signed", 0
+    return "", signature.records
 
 
 def refuse_unverified(run: str, failures: list[str]) -> None:
@@ -189,22 +204,6 @@ def refuse_unverified(run: str, failures: list[str]) -> None:
         raise CheckFailedError(
             f"run {run} is not verified and is not signed: {failures[0]}",
             "assay verify-report lists what failed",
-        )
-
-
-def refuse_other_signer(folder: Path, key: Any) -> None:
-    """The signature of somebody else is not replaced: their check would fail from then on."""
-    try:
-        signature = read_signature(folder)
-    except AssayError:
-        # A damaged one says nothing, and is made anew.
-        return
-    own = fingerprint_of(key.public_key().public_bytes_raw())
-    if signature is not None and signature.fingerprint != own:
-        raise InputError(
-            f"run {folder.name}: expected no signature, or one of key {own}, got that of key "
-            f"{signature.fingerprint}",
-            f"remove {SIGNATURE} of the run to sign it in their place",
         )
 
 

@@ -14,7 +14,7 @@ from assay.report.claim import Claim, Provenance
 from assay.report.headline import headline
 from assay.report.run import write_again
 from assay.report.run_files import REPORT_DATA, REPORT_PAGE
-from assay.report.signing import refuse_other_signer, refuse_unverified, write_signature
+from assay.report.signing import refuse_unverified, write_signature
 from assay.report.storing import from_data, to_data
 from assay.report.verify import verify
 
@@ -70,10 +70,12 @@ def rewrite_report(run: str) -> StoredReport:
 
 
 def sign_report(run: str | Path, key: Any) -> str:
-    """Verify a run and sign it with a key of `signing.read_private_key`; the name of the key."""
+    """Verify a run and sign it with a key of `signing.read_private_key`; the name of the key.
+
+    Signatures of other keys stay.
+    """
     folder = run_folder.find(str(run)).path
     refuse_unverified(folder.name, [check.name for check in verify(folder).failures])
-    refuse_other_signer(folder, key)
     return write_signature(folder, journals.read(folder), key).fingerprint
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ from assay.report.run_files import (
     SIGNATURE,
     RunFiles,
 )
-from assay.report.signing import fingerprint_of, read_public_key, read_signature, signature_problem
+from assay.report.signing import fingerprint_of, read_public_key, signature_problem
 from assay.report.storing import from_data
 from assay.report.verdicts import changes_problem, verdict_problem
 from assay.report.writer import writer_digest
@@ -112,15 +112,16 @@ class Verification(Answer):
         }
 
 
-def verify_report(run: str, key: str | Path | None = None) -> Verification:
+def verify_report(run: str, key: str | Path | Sequence[str | Path] | None = None) -> Verification:
     """Derive every claim of a run's report again from its rows; what differs is a problem.
 
-    With `key`, a file with an Ed25519 public key in PEM, the run must be signed by it: a folder that
-    was made anew as a whole is refused.
+    With `key`, a file with an Ed25519 public key in PEM, the run must be signed by it, with several by
+    each: a folder that was made anew as a whole is refused.
     """
-    trusted = None if key is None else read_public_key(Path(key).expanduser())
+    paths = [key] if isinstance(key, (str, Path)) else key or ()
+    trusted = [read_public_key(Path(path).expanduser()) for path in paths]
     folder = run_folder.find(run).path
-    verification = _with_signature(folder, verify(folder), trusted)
+    verification = _with_signatures(folder, verify(folder), trusted)
     if verification.is_verified:
         return verification
     total = len(verification.checks)
@@ -172,24 +173,25 @@ def verify(folder: Path) -> Verification:
     return Verification(folder.name, tuple(checks), extent, notes=notes)
 
 
-def _with_signature(folder: Path, verification: Verification, key: Any) -> Verification:
-    """The verification with a check of the signature; without a key, a note of whose it claims to be."""
-    if key is None:
+def _with_signatures(folder: Path, verification: Verification, keys: Sequence[Any]) -> Verification:
+    """The verification with a check of each key; without any, a note that somebody has signed."""
+    if not keys:
         if not (folder / SIGNATURE).is_file():
             return verification
         notes = (*verification.notes, "signed; --key PUBLIC says whether by whom you trust")
         return replace(verification, notes=notes)
     reading = journals.read(folder)
-    problem = signature_problem(folder, reading, key)
-    name = fingerprint_of(key.public_bytes_raw())
-    check = Check("signature", not problem, problem or f"by key {name}")
-    extent = verification.extent if problem else {**verification.extent, "signature": 1}
-    signature = None if problem else read_signature(folder)
-    notes = tuple(verification.notes)
-    if signature is not None and signature.records < len(reading.records):
-        later = len(reading.records) - signature.records
-        notes += (f"{count(later, 'record')} of the journal came after the signature",)
-    return replace(verification, checks=(*verification.checks, check), extent=extent, notes=notes)
+    checks, notes = list(verification.checks), tuple(verification.notes)
+    for key in keys:
+        problem, covered = signature_problem(folder, reading, key)
+        name = fingerprint_of(key.public_bytes_raw())
+        checks.append(Check("signature", not problem, problem or f"by key {name}"))
+        if not problem and covered < len(reading.records):
+            later = count(len(reading.records) - covered, "record")
+            notes += (f"{later} of the journal came after the signature of key {name}",)
+    held = sum(check.passed for check in checks[len(verification.checks) :])
+    extent = {**verification.extent, "signature" if held == 1 else "signatures": held}
+    return replace(verification, checks=tuple(checks), extent=extent, notes=notes)
 
 
 def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterator[Check]:

@@ -9,10 +9,16 @@ from assay.errors import AssayError
 
 RESUMES = "what has arrived stays there; the same command goes on with the rest"
 """The hint of an error in the middle of work."""
+BOTH_WRITE = "two who push the same at once both write it, and say that it is new"
+"""What follows where a place cannot refuse the second of two writers."""
 
 
 class StoreError(AssayError):
     """A store cannot be reached, read or written, or holds what it should not."""
+
+
+class DamagedError(StoreError):
+    """What an item needs is missing, or not what was pushed; other items may be whole."""
 
 
 class Entry(NamedTuple):
@@ -29,6 +35,8 @@ class Backend(Protocol):
 
     name: str
     """The place as users name it."""
+    notes: tuple[str, ...]
+    """What writers must know of the place, once they have written to it."""
 
     def create(self, key: str, content: bytes) -> bool:
         """Write an object that does not exist; False, and nothing written, where one does."""

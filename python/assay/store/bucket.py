@@ -1,4 +1,4 @@
-"""A store in an S3-compatible bucket: an object is one conditional PUT, checked by its SHA-256."""
+"""A store in a bucket: an object is one conditional PUT; S3 checks its SHA-256 as it arrives."""
 
 from __future__ import annotations
 
@@ -8,43 +8,75 @@ from typing import Any, Final
 
 from assay.errors import AssayError
 from assay.improve.journal.faults import fault_point
-from assay.object_store import bucket_and_prefix, open_bucket, without_obstore, without_secrets
-from assay.store.backend import RESUMES, Entry, StoreError
+from assay.object_store import (
+    S3,
+    Service,
+    bucket_and_prefix,
+    open_bucket,
+    without_obstore,
+    without_secrets,
+)
+from assay.store.backend import BOTH_WRITE, RESUMES, Entry, StoreError
 
 _RETRIES: Final = 3
-_KEYS: Final = (
-    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold the keys, AWS_ENDPOINT_URL the server"
-)
-_SERVER: Final = "is its server there? AWS_ENDPOINT_URL names it"
 _UNREACHABLE: Final = ("error sending request", "Connection refused", "dns error", "timed out")
-_DENIED: Final = ("403", "401", "Forbidden", "AccessDenied", "InvalidAccessKeyId", "Signature")
+_WITHOUT_CONDITIONS: Final = ("501 Not Implemented", "<Code>NotImplemented</Code>")
+_UNCONDITIONAL: Final = (
+    f"the server of this store has no conditional writes (If-None-Match): {BOTH_WRITE}"
+)
+# Whole words: an address has the digits of a hash, where 403 may stand too.
+_DENIED: Final = (
+    *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId"),
+    *("SignatureDoesNotMatch", "AuthenticationFailed"),
+)
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
+_WITHOUT_KEYS: Final = ("169.254.169.254", "metadata.google.internal", "Account must be specified")
+"""Where a client without keys looks for those of the machine it runs on, and what Azure says."""
 
 
 class Bucket:
     """A prefix of a bucket; keys come from the environment and are never printed."""
 
-    def __init__(self, place: str, **options: Any) -> None:
+    def __init__(self, place: str, service: Service = S3) -> None:
         self._objects = _obstore()
-        bucket, prefix = bucket_and_prefix(place, "store")
-        self.name = f"s3://{bucket}/{prefix}".rstrip("/")
-        chosen = {"retries": _RETRIES, "checksum_algorithm": "SHA256", **options}
+        self._service = service
+        bucket, prefix = bucket_and_prefix(place, "store", service)
+        self.name = f"{service.scheme}://{bucket}/{prefix}".rstrip("/")
+        self.notes: tuple[str, ...] = ()
+        options = {"checksum_algorithm": "SHA256"} if service is S3 else {}
         with self._errors("opened"):
-            self._store = open_bucket(bucket, prefix, **chosen)
+            self._store = open_bucket(bucket, prefix, _RETRIES, service, **options)
 
     def create(self, key: str, content: bytes) -> bool:
-        """Put an object with `If-None-Match: *`: the server refuses where there is one."""
+        """Put an object with `If-None-Match: *`, at Google generation 0: refused where there is one.
+
+        A server that has no such condition is written to without it, and the note of this store says
+        so: an object, a manifest or a ref is the same from every writer, and of two ids of a store
+        that two make at once the last counts.
+        """
         with self._errors("written"):
-            try:
-                self._objects.put(self._store, key, content, mode="create", use_multipart=False)
-            except self._objects.exceptions.AlreadyExistsError:
-                return False
-            except (self._objects.exceptions.NotSupportedError, NotImplementedError):
-                # A server without conditions: what two writers write under a key is the same.
-                if self.entry(key) is not None:
+            if not self.notes:
+                try:
+                    self._objects.put(self._store, key, content, mode="create", use_multipart=False)
+                except self._objects.exceptions.AlreadyExistsError:
                     return False
-                self.replace(key, content)
-        fault_point("store.named")
+                except Exception as error:
+                    if not self._has_no_conditions(error):
+                        raise
+                    self.notes = (_UNCONDITIONAL,)
+                else:
+                    fault_point("store.named")
+                    return True
+            if self.entry(key) is not None:
+                return False
+            self.replace(key, content)
         return True
+
+    def _has_no_conditions(self, error: Exception) -> bool:
+        """Whether a server refused the condition, which obstore tells by a status, not by a class."""
+        if isinstance(error, (self._objects.exceptions.NotSupportedError, NotImplementedError)):
+            return True
+        return any(word in str(error) for word in _WITHOUT_CONDITIONS)
 
     def replace(self, key: str, content: bytes) -> None:
         """Put an object."""
@@ -86,10 +118,11 @@ class Bucket:
                 return
 
     def _refuse_missing_bucket(self, error: Exception) -> None:
-        if "NoSuchBucket" in str(error):
+        if any(word in str(error) for word in _NO_BUCKET):
+            called = self._service.bucket
             raise StoreError(
-                f"store {self.name}: there is no such bucket",
-                "make the bucket first; assay store init makes the store in it",
+                f"store {self.name}: there is no such {called}",
+                f"make the {called} first; assay store init makes the store in it",
             ) from None
 
     @contextmanager
@@ -101,12 +134,21 @@ class Bucket:
         except Exception as error:
             # obstore has no common class for what a network does; none may show a key.
             self._refuse_missing_bucket(error)
-            reason, hint = without_secrets(error), RESUMES if what == "written" else _SERVER
-            if any(word in str(error) for word in _UNREACHABLE):
-                reason = "its server does not answer"
-            if any(word in str(error) for word in _DENIED):
-                reason, hint = "access denied", _KEYS
+            reason, hint = self._explained(error, what)
             raise StoreError(f"store {self.name} cannot be {what}: {reason}", hint) from None
+
+    def _explained(self, error: Exception, what: str) -> tuple[str, str]:
+        """Why something failed, and what to do."""
+        text = str(error)
+        if any(word in text for word in _WITHOUT_KEYS):
+            return "no keys: expected some in the environment, got none", self._service.keys
+        if any(word in text for word in _DENIED):
+            return "access denied", self._service.keys
+        server = f"is its server there? {self._service.server} names it"
+        hint = {"written": RESUMES, "opened": self._service.keys}.get(what, server)
+        if any(word in text for word in _UNREACHABLE):
+            return "its server does not answer", hint
+        return without_secrets(error), hint
 
 
 def _obstore() -> Any:

@@ -1,33 +1,50 @@
-"""`assay store gc`: removes what nothing refers to and no push is about to refer to (`leases.py`)."""
+"""`assay store gc`: removes what nothing refers to and no push is about to refer to (`leases.py`).
+
+What a retention policy lets go (`retaining.py`) goes under the same marker, its ref first: a push of it
+either has its lease before, and it stays, or waits, and sends it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.improve.journal.faults import fault_point
 from assay.store.backend import Entry, StoreError
+from assay.store.finding import find
 from assay.store.folder import TEMPORARY
 from assay.store.layout import (
     MANIFESTS,
     OBJECTS,
+    REFS,
     SWEEPS,
     Store,
     digest_of,
     manifest_key,
     object_key,
     open_store,
+    ref_key,
 )
 from assay.store.leases import LEASE_S, SWEEP_S, Sweep, live_leases
-from assay.store.manifest import read_manifest
-from assay.store.refs import refs
+from assay.store.manifest import Manifest, read_manifest
+from assay.store.refs import Ref, refs
+from assay.store.retaining import Policy, Retention, Spared, retention
 from assay.store.tagging import all_tags, tag_key
 
 GRACE_S: Final = 86_400.0
 """Garbage is as old as this before it is removed: a push that was cut short can go on until then."""
+
+
+class Expired(NamedTuple):
+    """A version that a retention policy removed, or would."""
+
+    item: str
+    manifest: str
+    created_at: float
+    bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,22 @@ class Collected(Answer):
     waiting: int
     """Objects that nothing refers to, younger than the grace period."""
     waiting_bytes: int
+    expired: Sequence[Expired] = ()
+    """Versions that the policy let go; what other versions share with them stays."""
+    spared: Sequence[Spared] = ()
+    """Versions that the policy would have let go."""
+
+
+class _Garbage(NamedTuple):
+    """What may be removed under a marker that was written before."""
+
+    removable: Sequence[Entry]
+    """In this order: refs before what they lead to."""
+    expired: Mapping[str, Expired]
+    """By the key of the ref."""
+    spared: Sequence[Spared]
+    kept_for_pushes: int
+    young: Sequence[Entry]
 
 
 def collect(
@@ -53,24 +86,30 @@ def collect(
     *,
     grace_s: float = GRACE_S,
     dry_run: bool = False,
+    policy: Policy | None = None,
     progress: Progress = silent,
 ) -> Collected:
-    """Remove garbage that is older than the grace period by the clock of the store."""
+    """Remove garbage that is older than the grace period by the clock of the store.
+
+    What a policy lets go becomes garbage first.
+    """
     if grace_s < 0:
         raise InputError(f"--grace: expected a time of 0 s or more, got {grace_s:g} s")
     store = open_store(place)
+    matching = _matching(policy, place, progress)
     removed: dict[str, Entry] = {}
-    kept, young = 0, list[Entry]()
+    expired: dict[str, Expired] = {}
     while True:
         sweep = Sweep(store)
         try:
-            garbage, kept, young = _garbage(store, sweep.now, grace_s)
-            removed |= {entry.key: entry for entry in garbage}
-            for number, entry in enumerate(garbage):
+            garbage = _garbage(store, sweep.now, grace_s, policy, matching)
+            removed |= {entry.key: entry for entry in garbage.removable}
+            expired |= garbage.expired
+            for number, entry in enumerate(garbage.removable):
                 if dry_run or sweep.is_over:
                     break
                 store.backend.remove(entry.key)
-                progress(f"removed {number + 1:,} of {len(garbage):,}")
+                progress(f"removed {number + 1:,} of {len(garbage.removable):,}")
                 fault_point("store.removed")
             else:
                 break
@@ -83,37 +122,50 @@ def collect(
         dry_run=dry_run,
         objects=sum(key.startswith(OBJECTS) for key in removed),
         manifests=sum(key.startswith(MANIFESTS) for key in removed),
-        leftovers=sum(not key.startswith((OBJECTS, MANIFESTS)) for key in removed),
+        leftovers=sum(not key.startswith((OBJECTS, MANIFESTS, REFS)) for key in removed),
         bytes=sum(entry.size for entry in removed.values()),
-        kept_for_pushes=kept,
-        waiting=len(young),
-        waiting_bytes=sum(entry.size for entry in young),
+        kept_for_pushes=garbage.kept_for_pushes,
+        waiting=len(garbage.young),
+        waiting_bytes=sum(entry.size for entry in garbage.young),
+        expired=list(expired.values()),
+        spared=garbage.spared,
     )
 
 
-def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry], int, list[Entry]]:
-    """What may be removed under a marker that was written before, what pushes keep, what is too young."""
+def _matching(policy: Policy | None, place: str | None, progress: Progress) -> set[str]:
+    """The manifests that the terms of a policy find; what is pushed later is not among them."""
+    if policy is None:
+        return set()
+    found = find(policy.terms, place, limit=0, progress=progress)
+    return {item["manifest"] for item in found.items}
+
+
+def _garbage(
+    store: Store, now: float, grace_s: float, policy: Policy | None, matching: Set[str]
+) -> _Garbage:
     # Leases before refs: a push that ends in between has its ref by then.
-    pushed, expired = live_leases(store, now)
+    pushed, expired_leases = live_leases(store, now)
     leased = {manifest_key(digest_of(manifest.content())) for manifest in pushed}
     leased |= {object_key(digest) for manifest in pushed for digest, _ in manifest.objects()}
-    named: set[str] = set()
     # Tags before refs: one that a push has just given has its ref by then.
     tags = set(all_tags(store))
-    known = list(refs(store))
-    items = {(ref.kind, ref.name) for ref in known}
+    manifests = _manifests(store)
+    gone, spared = Retention((), ())
+    if policy is not None:
+        gone, spared = retention(policy, manifests, matching, tags, pushed, now)
+    expired = {
+        ref_key(ref.kind, ref.name, ref.manifest): Expired(
+            ref.item, ref.manifest, manifests[ref].created_at, manifests[ref].total_bytes
+        )
+        for ref in gone
+    }
+    kept = {ref: manifest for ref, manifest in manifests.items() if ref not in set(gone)}
+    items = {(ref.kind, ref.name) for ref in kept}
     items |= {(manifest.kind, manifest.name) for manifest in pushed}
     strays = [Entry(tag_key(*tag), 0, now) for tag in tags if (tag.kind, tag.name) not in items]
-    for digest in {ref.manifest for ref in known}:
-        try:
-            manifest = read_manifest(store, digest)
-        except StoreError as error:
-            # What a manifest that cannot be read refers to is unknown, so nothing is garbage.
-            raise StoreError(
-                f"nothing is removed: {error.message}",
-                "assay store verify names the item; push it again, or assay store remove it",
-            ) from None
-        named.add(manifest_key(digest))
+    named: set[str] = set()
+    for ref, manifest in kept.items():
+        named.add(manifest_key(ref.manifest))
         named |= {object_key(own) for own, _ in manifest.objects()}
     unnamed = [
         entry
@@ -124,14 +176,37 @@ def _garbage(store: Store, now: float, grace_s: float) -> tuple[Sequence[Entry],
     # Times may be whole seconds, so an object may seem to be of the future.
     old = [entry for entry in unnamed if max(now - entry.modified, 0.0) >= grace_s]
     garbage = [entry for entry in old if entry.key not in leased]
-    removable = [*garbage, *expired, *strays, *_leftovers(store, now, grace_s)]
     aged = {entry.key for entry in old}
     young = [
         entry
         for entry in unnamed
         if entry.key not in aged and entry.key not in leased and entry.key.startswith(OBJECTS)
     ]
-    return removable, len(old) - len(garbage), young
+    refs_gone = [Entry(key, 0, now) for key in expired]
+    leftovers = _leftovers(store, now, grace_s)
+    return _Garbage(
+        [*refs_gone, *garbage, *expired_leases, *strays, *leftovers],
+        expired,
+        spared,
+        len(old) - len(garbage),
+        young,
+    )
+
+
+def _manifests(store: Store) -> dict[Ref, Manifest]:
+    """The manifest of every ref: what one that cannot be read refers to is unknown."""
+    read: dict[str, Manifest] = {}
+    manifests: dict[Ref, Manifest] = {}
+    for ref in refs(store):
+        try:
+            manifest = read.get(ref.manifest) or read_manifest(store, ref.manifest)
+        except StoreError as error:
+            raise StoreError(
+                f"nothing is removed: {error.message}",
+                "assay store verify names the item; push it again, or assay store remove it",
+            ) from None
+        read[ref.manifest] = manifests[ref] = manifest
+    return manifests
 
 
 def _leftovers(store: Store, now: float, grace_s: float) -> Iterator[Entry]:

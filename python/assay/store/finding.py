@@ -82,7 +82,7 @@ class Removed(Answer):
 def make_store(place: str | None = None) -> Made:
     """Make a store in a folder or bucket; one that is there stays as it is."""
     store, is_new = init_store(place)
-    return Made(store=store.name, id=store.id, is_new=is_new)
+    return Made(store=store.name, id=store.id, is_new=is_new, notes=store.backend.notes)
 
 
 def store_status(place: str | None = None) -> StoreStatus:

@@ -12,7 +12,7 @@ from typing import Final
 
 from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import sync_folder
-from assay.store.backend import RESUMES, Entry, StoreError
+from assay.store.backend import BOTH_WRITE, RESUMES, Entry, StoreError
 
 TEMPORARY: Final = "temporary/"
 """Files that are being written; what a killed process left there is garbage."""
@@ -24,6 +24,7 @@ class Folder:
 
     def __init__(self, place: str) -> None:
         self.name = place
+        self.notes: tuple[str, ...] = ()
         self._root = Path(place).expanduser()
 
     def create(self, key: str, content: bytes) -> bool:
@@ -42,7 +43,8 @@ class Folder:
                 except OSError as error:
                     if error.errno not in _NO_LINKS:
                         raise
-                    # Without links two writers may both succeed; what they write is the same.
+                    # Two writers may both succeed; what they write is the same.
+                    self.notes = (f"the file system of this store has no hard links: {BOTH_WRITE}",)
                     temporary.rename(target)
             fault_point("store.named")
             sync_folder(target.parent)

@@ -135,7 +135,8 @@ class Index(Closing):
         where = " AND ".join(conditions) or "1"
         with self._errors():
             rows = self._database.execute(
-                f"SELECT * FROM items WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",
+                f"SELECT * FROM items WHERE {where} "
+                "ORDER BY created_at DESC, pushed_at DESC, manifest LIMIT ?",
                 (*values, limit or -1),
             ).fetchall()
             return [{**dict(row), "tags": self._tags(row)} for row in rows]

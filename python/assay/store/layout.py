@@ -28,7 +28,7 @@ from typing import Final
 from assay.errors import InputError
 from assay.store.backend import Backend, StoreError
 from assay.store.folder import TEMPORARY
-from assay.store.places import open_backend
+from assay.store.places import FORMS, open_backend
 
 MARKER: Final = "assay-store.json"
 FORMAT: Final = 1
@@ -103,20 +103,23 @@ def chosen_place(place: str | None) -> str:
         return chosen
     raise InputError(
         "expected a store, got none",
-        f"--store FOLDER|s3://BUCKET/PREFIX names one, or the variable {VARIABLE}",
+        f"--store names a folder or one of {FORMS}, or the variable {VARIABLE} does",
     )
 
 
 def open_store(place: str | None) -> Store:
     """The store at a place; one that `init` has not made is refused."""
-    backend = open_backend(chosen_place(place))
+    return _opened(open_backend(chosen_place(place)))
+
+
+def _opened(backend: Backend) -> Store:
     content = backend.read(MARKER)
     if content is None:
         is_file = Path(backend.name).expanduser().is_file()
         raise StoreError(
             f"{backend.name} is not a store: expected {'a folder' if is_file else MARKER}, got "
             f"{'a file' if is_file else 'none'}",
-            "name a folder, or s3://BUCKET/PREFIX"
+            f"name a folder, or one of {FORMS}"
             if is_file
             else f"assay store init --store {backend.name} makes one",
         )
@@ -131,7 +134,7 @@ def init_store(place: str | None) -> tuple[Store, bool]:
     marker = {"format": FORMAT, "id": secrets.token_hex(16), "created_at": round(time.time(), 3)}
     is_new = backend.create(MARKER, (json.dumps(marker, sort_keys=True) + "\n").encode())
     # Where two make it at once, both go on with the id of the first.
-    return open_store(place), is_new
+    return _opened(backend), is_new
 
 
 def _refuse_others(backend: Backend) -> None:

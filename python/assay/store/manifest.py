@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from assay.improve.journal.chain import canonical
-from assay.store.backend import StoreError
+from assay.store.backend import DamagedError
 from assay.store.layout import OBJECT_BYTES, Store, digest_of, is_digest, manifest_key
 
 KINDS: Final = ("run", "trace", "telemetry", "result", "calibration")
@@ -118,11 +118,11 @@ def read_manifest(store: Store, digest: str) -> Manifest:
     """The manifest of a digest; bytes that do not have it are never believed."""
     content = store.backend.read(manifest_key(digest))
     if content is None:
-        raise StoreError(
+        raise DamagedError(
             f"store {store.name}: manifest {digest[:16]} is missing", "assay store verify says more"
         )
     if digest_of(content) != digest:
-        raise StoreError(
+        raise DamagedError(
             f"store {store.name}: manifest {digest[:16]} is damaged",
             "assay store verify says more; pushing the item again mends it",
         )
@@ -140,7 +140,7 @@ def parse(content: bytes, what: str) -> Manifest:
         manifest = Manifest(
             kind=_checked(data["kind"], data["kind"] in KINDS),
             name=_checked(data["name"], is_name(data["name"])),
-            created_at=float(data["created_at"]),
+            created_at=_checked(float(data["created_at"]), math.isfinite(data["created_at"])),
             files=tuple(_file(*file) for file in data["files"]),
             taxonomy={str(key): str(value) for key, value in data["taxonomy"].items()},
             is_file=bool(data["is_file"]),
@@ -149,7 +149,7 @@ def parse(content: bytes, what: str) -> Manifest:
         )
         _check_paths(manifest)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise StoreError(f"{what}: expected a manifest, got: {error!r}"[:300]) from None
+        raise DamagedError(f"{what}: expected a manifest, got: {error!r}"[:300]) from None
     return manifest
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +24,16 @@ from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import sync_folder
 from assay.observe import store as traces
 from assay.observe.telemetry.sinks import parquet as telemetry
-from assay.store.backend import RESUMES, StoreError
+from assay.store.backend import RESUMES, DamagedError, StoreError
 from assay.store.layout import Store, digest_of, object_key, open_store
 from assay.store.manifest import Manifest, StoredFile, read_manifest
 from assay.store.refs import versions
 
 _AGAIN: Final = "assay store verify says more; pushing the item again mends it"
+
+
+class PlaceTakenError(InputError):
+    """Something else is where an item would go, or another pull is writing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +69,21 @@ def pull(
             f'{item}: no version "{version}"',
             f"one of: {', '.join(r.manifest[:12] for r in known)}",
         )
-    digest = chosen[0].manifest
+    pulled = pull_version(store, chosen[0].manifest, to=to, progress=progress)
+    if version is None and len(known) > 1:
+        note = f"{len(known)} versions of {item} are stored; this is the one pushed last"
+        return replace(pulled, notes=[note])
+    return pulled
+
+
+def pull_version(
+    store: Store, digest: str, *, to: Path | None = None, progress: Progress = silent
+) -> Pulled:
+    """Fetch what a manifest lists."""
     manifest = read_manifest(store, digest)
-    target = _target(manifest) if to is None else to.expanduser()
+    target = place_of(manifest.kind, manifest.name) if to is None else to.expanduser()
     was_there = _is_there(manifest, target)
     fetched = 0 if was_there else _fetch(store, manifest, digest, target, progress)
-    notes = []
-    if version is None and len(known) > 1:
-        notes.append(f"{len(known)} versions of {item} are stored; this is the one pushed last")
     return Pulled(
         store=store.name,
         item=manifest.item,
@@ -82,21 +93,20 @@ def pull(
         bytes=manifest.total_bytes,
         fetched_bytes=fetched,
         was_there=was_there,
-        notes=notes,
     )
 
 
-def _target(manifest: Manifest) -> Path:
-    """Where commands look for what was pushed."""
-    if manifest.kind == "run":
-        return run_folder.runs_folder() / manifest.name
-    if manifest.kind == "trace":
-        return traces.folder() / manifest.name
-    if manifest.kind == "telemetry":
-        return telemetry.folder() / manifest.name
-    if manifest.kind == "calibration":
-        return paths.cache("calibration") / manifest.name
-    return Path(manifest.name)
+def place_of(kind: str, name: str) -> Path:
+    """Where commands look for an item; a result has no such place and goes to the current folder."""
+    if kind == "run":
+        return run_folder.runs_folder() / name
+    if kind == "trace":
+        return traces.folder() / name
+    if kind == "telemetry":
+        return telemetry.folder() / name
+    if kind == "calibration":
+        return paths.cache("calibration") / name
+    return Path(name)
 
 
 def _is_there(manifest: Manifest, target: Path) -> bool:
@@ -104,7 +114,7 @@ def _is_there(manifest: Manifest, target: Path) -> bool:
     if not target.exists() and not target.is_symlink():
         return False
     if not _is_same(manifest, target):
-        raise InputError(
+        raise PlaceTakenError(
             f"{target} exists and is not {manifest.item} as it was pushed",
             "name another place with --to, or move it away",
         )
@@ -138,7 +148,7 @@ def _alone(staging: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StoreError(
+            raise PlaceTakenError(
                 f"{staging} is being written by another pull", "wait for that one to end"
             ) from None
         yield
@@ -157,14 +167,14 @@ def _fetch_file(store: Store, manifest: Manifest, file: StoredFile, path: Path) 
             content = store.backend.read(object_key(own))
             if content is None or digest_of(content) != own:
                 what = "missing" if content is None else "damaged"
-                raise StoreError(
+                raise DamagedError(
                     f"store {store.name}: object {own[:16]} of {manifest.item} ({file.path}) is {what}",
                     _AGAIN,
                 )
             whole.update(content)
             out.write(content)
         if whole.hexdigest() != file.sha256:
-            raise StoreError(
+            raise DamagedError(
                 f"store {store.name}: {file.path} of {manifest.item} is not what was pushed", _AGAIN
             )
         out.flush()

@@ -71,7 +71,7 @@ def push(
     check_tags(tags)
     store = open_store(place)
     sent = [push_item(store, item, tags=tags, check=check, progress=progress) for item in items]
-    return Pushed(store=store.name, items=sent)
+    return Pushed(store=store.name, items=sent, notes=store.backend.notes)
 
 
 def push_item(

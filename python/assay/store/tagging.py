@@ -10,14 +10,18 @@ import base64
 import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from assay.answers import Answer
+from assay.answers import Answer, silent
 from assay.errors import InputError
 from assay.improve.journal.faults import fault_point
 from assay.store.layout import TAGS, Store, open_store
-from assay.store.manifest import KINDS, is_name, is_tag
+from assay.store.leases import SWEEP_S, leased
+from assay.store.manifest import KINDS, is_name, is_tag, read_manifest
 from assay.store.refs import versions
+
+KEEP: Final = "keep"
+"""The tag of items that no retention policy removes."""
 
 
 class Tag(NamedTuple):
@@ -52,7 +56,13 @@ def tag_item(
         )
     for tag in remove:
         store.backend.remove(tag_key(ref.kind, ref.name, tag))
-    add_tags(store, ref.kind, ref.name, add)
+    if KEEP in add:
+        # A removal under way may have read the tags already: this waits for it, as a push does.
+        with leased(store, read_manifest(store, ref.manifest), silent, SWEEP_S):
+            versions(store, ref.item, is_whole=True)
+            add_tags(store, ref.kind, ref.name, add)
+    else:
+        add_tags(store, ref.kind, ref.name, add)
     return Tagged(store=store.name, item=ref.item, tags=sorted(tags_of(store, ref.kind, ref.name)))
 
 

@@ -1,0 +1,140 @@
+"""`assay store pull --where`: every item that a query finds, each whole or not at all.
+
+An item that is damaged in the store, or whose place is taken, is named and left out, and the others
+are pulled; what concerns the store or the disk ends the command, and the same one goes on later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from assay.answers import Answer, Progress, silent
+from assay.plurals import count
+from assay.store.backend import DamagedError, StoreError
+from assay.store.finding import find
+from assay.store.layout import Store, open_store
+from assay.store.pulling import PlaceTakenError, place_of, pull_version
+from assay.store.refs import versions
+
+Row = Mapping[str, Any]
+
+
+class PulledItem(NamedTuple):
+    """What became of an item, or would."""
+
+    item: str
+    manifest: str
+    place: str
+    files: int | None
+    """None where the manifest cannot be read."""
+    bytes: int | None
+    fetched_bytes: int
+    outcome: Literal["pulled", "there", "refused", "wanted", "exists"]
+    """`there`: each byte was in its place. A dry run has `wanted`, or `exists` where something is in
+    its place, which a pull compares."""
+    reason: str | None = None
+    """Why it was refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulledItems(Answer):
+    """Items of a query, and where they are now."""
+
+    store: str
+    terms: Mapping[str, str]
+    dry_run: bool
+    bytes: int
+    fetched_bytes: int
+    """Less than `bytes` where files were there already."""
+    items: Sequence[PulledItem]
+
+
+def pull_several(
+    items: Sequence[str] = (),
+    place: str | None = None,
+    *,
+    terms: Sequence[str] = (),
+    to: Path | None = None,
+    dry_run: bool = False,
+    progress: Progress = silent,
+) -> PulledItems:
+    """Fetch the items of these names and those that fulfill the terms, as `find` reads them.
+
+    Each goes to `to`/KIND/NAME, by default to where commands look for its kind. Of an item of which
+    several versions match, the one pushed last is fetched.
+    """
+    store = open_store(place)
+    found = find(terms, place, limit=0, progress=progress)
+    rows = _latest(found.items) if terms else {}
+    for name in items:
+        ref = versions(store, name)[0]
+        rows[ref.item] = find([f"manifest={ref.manifest}"], place, refresh=False).items[0]
+    pulled: list[PulledItem] = []
+    done, total = 0, sum(row["bytes"] or 0 for row in rows.values())
+    for number, row in enumerate(rows.values(), start=1):
+        start = f"{number:,} of {count(len(rows), 'item')}, {done:,} of {total:,} bytes"
+
+        def progress_of_item(text: str, start: str = start) -> None:
+            progress(f"{start}: {text}")
+
+        pulled.append(_pulled(store, row, to, dry_run, progress_of_item))
+        done += row["bytes"] or 0
+    return PulledItems(
+        store=store.name,
+        terms=found.terms,
+        dry_run=dry_run,
+        bytes=total,
+        fetched_bytes=sum(each.fetched_bytes for each in pulled),
+        items=pulled,
+        notes=_notes(found.items, rows) if terms else (),
+        problem=_problem(pulled),
+    )
+
+
+def _latest(rows: Sequence[Row]) -> dict[str, Row]:
+    """Of the versions of an item the one pushed last, in the order of the query."""
+    latest: dict[str, Row] = {}
+    for row in rows:
+        known = latest.get(row["item"])
+        if known is None or row["pushed_at"] > known["pushed_at"]:
+            latest[row["item"]] = row
+    return latest
+
+
+def _notes(matching: Sequence[Row], chosen: Mapping[str, Row]) -> list[str]:
+    """What a reader must know of versions that are not pulled."""
+    if not (others := len(matching) - len(chosen)):
+        return []
+    return [
+        f"not pulled: {count(others, 'earlier version')} of these items; assay store find lists "
+        "them, and pull ITEM --manifest takes one"
+    ]
+
+
+def _pulled(
+    store: Store, row: Row, to: Path | None, dry_run: bool, progress: Progress
+) -> PulledItem:
+    target = place_of(row["kind"], row["name"])
+    if to is not None:
+        target = to.expanduser() / row["kind"] / row["name"]
+    known = (row["item"], row["manifest"], str(target), row["files"], row["bytes"])
+    if dry_run:
+        return PulledItem(*known, 0, "exists" if target.exists() else "wanted")
+    try:
+        pulled = pull_version(store, row["manifest"], to=target, progress=progress)
+    except (DamagedError, PlaceTakenError) as error:
+        return PulledItem(*known, 0, "refused", error.message)
+    return PulledItem(*known, pulled.fetched_bytes, "there" if pulled.was_there else "pulled")
+
+
+def _problem(pulled: Sequence[PulledItem]) -> StoreError | None:
+    refused = [each for each in pulled if each.outcome == "refused"]
+    if not refused:
+        return None
+    return StoreError(
+        f"{len(refused)} of {count(len(pulled), 'item')} not pulled: {refused[0].reason}",
+        "the others are in their places; the same command goes on with these",
+    )
