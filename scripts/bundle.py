@@ -1,7 +1,8 @@
 """Builds a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
 Run by `make bundle`. The bundle has parts in dist/bundle: `assay-bundle` holds Assay's wheel,
-the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, and measure_gpu.sh;
+the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, measure_gpu.sh,
+tune_vllm.sh and record_vllm_grid.py;
 `assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one; `assay-bundle-numpy`
 holds NumPy and SciPy, for hosts whose packages were not listed and that have none; `assay-bundle-telemetry` and
 `assay-bundle-loop-1`, `assay-bundle-serve` and so on hold the packages of the extras telemetry, loop and serve.

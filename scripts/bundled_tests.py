@@ -24,7 +24,7 @@ FILES = (
     *("tests/conftest.py", "tests/gpu", "tests/runtime", "tests/data", "kernels"),
     *("scripts/sanitize_kernels.py", "scripts/sanitizer_batches.py", "scripts/few_cases.py"),
 )
-HELPERS = ("tests", "tests/engine", "scripts")
+HELPERS = ("tests", "tests/engine", "tests/speech", "scripts")
 """Folders of modules that tests import by name; run_gpu_tests.sh has the same on its path."""
 
 CHOOSE_A_DEVICE = ("from small_models import", "from chosen_device import")
@@ -69,12 +69,12 @@ def test_files(root: Path) -> set[Path]:
 
 
 def add_tests(root: Path, folder: Path) -> None:
-    """Copies the Python tests with what they need, and the test and measurement scripts."""
+    """Copies the Python tests with what they need, and the scripts that test, measure and tune."""
     for path in test_files(root):
         target = folder / "gpu-tests" / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
-    for script in ("run_gpu_tests.sh", "measure_gpu.sh"):
+    for script in ("run_gpu_tests.sh", "measure_gpu.sh", "tune_vllm.sh", "record_vllm_grid.py"):
         shutil.copy(root / "scripts" / script, folder)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import resource
 import subprocess
 import sys
 import tarfile
@@ -106,6 +107,9 @@ def main(arguments: Sequence[str]) -> int:
     for title, seconds, code in times:
         print(f"{seconds:8.1f} s  {'ok' if code == 0 else f'FAILED ({code})':12} {title}")
     print(f"{sum(seconds for _, seconds, _ in times):8.1f} s  in all")
+    # A step that the system has killed had too little memory, as a rule.
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    print(f"{largest:8.1f} GB in the largest process")
     return 1 if any(code for _, _, code in times) else 0
 
 

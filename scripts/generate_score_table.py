@@ -2,7 +2,9 @@
 
 The leaderboard is in docs/reference/peers.md, too.
 
-The spreads go into docs/design/model-error.md, from the calibration files. The ranks and shares that a test holds
+The spreads go into docs/design/model-error.md, from the calibration files; what loaded servers and their power miss by
+into docs/design/truth-serving.md and gpu-power.md, and our own windows of servers beside their predictions into the
+first. The ranks and shares that a test holds
 Assay to go into tests/data/leaderboard.json.
 
 python scripts/generate_score_table.py          # write it
@@ -12,23 +14,40 @@ python scripts/generate_score_table.py --check  # exit with 1 if it is out of da
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay import json_records
 from assay.catalog import constants, engines
+from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.groups import GroupScore, score_groups
 from assay.validate.leaderboard import OWN, TOOLS, Board, Entry, leaderboard
 from assay.validate.run import rows_of, validate
+from assay.validate.score import Row
+from assay.validate.served_windows import compare_windows
 from generated_pages import filled, write_or_check
+from loaded_tables import power_table, signed_table
+from windows_tables import open_loop_table, windows_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "README.md"
 PEERS_PAGE = ROOT / "docs" / "reference" / "peers.md"
 SPREADS_PAGE = ROOT / "docs" / "design" / "model-error.md"
+LOADED_PAGE = ROOT / "docs" / "design" / "truth-serving.md"
+POWER_PAGE = ROOT / "docs" / "design" / "gpu-power.md"
 COMMAND = "python scripts/generate_score_table.py"
 START = f"<!-- generated: {COMMAND} -->"
 BOARD_START = f"<!-- leaderboard: {COMMAND} -->"
+SIGNED_START = f"<!-- signed: {COMMAND} -->"
+MISSES_START = f"<!-- misses: {COMMAND} -->"
+WINDOWS_START = f"<!-- windows: {COMMAND} -->"
+OPEN_LOOP_START = f"<!-- open-loop: {COMMAND} -->"
+WINDOWS = {
+    "dense": ROOT / "bench" / "results" / "serving-h200.json",
+    "experts": ROOT / "bench" / "results" / "serving-moe-h200.json",
+}
+"""Files of `assay bench serving`, by what their model is called."""
+OPEN_LOOP = ROOT / "tests" / "data" / "vllm_h200_openloop_llama8b.json"
 RECORD = ROOT / "tests" / "data" / "leaderboard.json"
 HEADER = (
     "| figures | count | sources | in-sample median | source left out | bar | in 90 % interval |",
@@ -123,8 +142,10 @@ def board_table(boards: Sequence[Board]) -> str:
 
 
 def _cell(entry: Entry | None, figures: int) -> str:
-    if entry is None or entry.median is None:
+    if entry is None:
         return "-"
+    if entry.median is None:
+        return f"{entry.answered}/{figures}"
     return f"{entry.median:.1%} of {entry.answered}/{figures}"
 
 
@@ -151,16 +172,37 @@ def with_board(page: str, boards: Sequence[Board]) -> str:
     return filled(page, board_table(boards), BOARD_START)
 
 
+def with_misses(rows: Sequence[Row], cases: Mapping[str, Case]) -> dict[Path, str]:
+    """The pages about loaded servers and their power, with what figures miss by."""
+    tables = {
+        LOADED_PAGE: (signed_table(rows, cases), SIGNED_START),
+        POWER_PAGE: (power_table(rows, cases), MISSES_START),
+    }
+    return {
+        path: filled(path.read_text(encoding="utf-8"), *table) for path, table in tables.items()
+    }
+
+
+def with_windows(page: str) -> str:
+    """The page about serving with our own windows of servers beside their predictions."""
+    answers = [(name, compare_windows(file)) for name, file in WINDOWS.items()]
+    page = filled(page, windows_table(answers), WINDOWS_START)
+    return filled(page, open_loop_table(OPEN_LOOP), OPEN_LOOP_START)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write or check the table."""
     rows = rows_of(validate())
     boards = leaderboard(rows)
+    cases = {case.id: case for case in read_cases(published_cases())}
     pages = {
+        **with_misses(rows, cases),
         PAGE: with_tables(PAGE.read_text(encoding="utf-8"), score_groups(rows), boards),
         RECORD: record(boards),
         PEERS_PAGE: with_board(PEERS_PAGE.read_text(encoding="utf-8"), boards),
         SPREADS_PAGE: filled(SPREADS_PAGE.read_text(encoding="utf-8"), spreads(), START),
     }
+    pages[LOADED_PAGE] = with_windows(pages[LOADED_PAGE])
     return write_or_check(pages, COMMAND, arguments)
 
 

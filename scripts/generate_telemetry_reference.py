@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from assay.observe.telemetry.fields import FIELDS, IDENTITY, PROCESS, Field
-from assay.observe.telemetry.sinks.otlp_metrics import GEN_AI, TOKEN_USAGE, metric_name
+from assay.observe.telemetry.sinks.otlp_metrics import GEN_AI, OPERATION, TOKEN_USAGE, metric_name
 from assay.observe.telemetry.sources.servers import SERVERS
 from assay.observe.telemetry.throttle import HARMLESS, WORDS
 from generated_pages import write_or_check
@@ -85,7 +85,8 @@ def _lines() -> Iterator[str]:
         "Histograms of servers go to OTLP whole: "
         + ", ".join(f"`{name}` ({which})" for which, (name, _) in GEN_AI.items())
         + f", and tokens of requests as `{TOKEN_USAGE[0]}` with `gen_ai.token.type`, "
-        + "`gen_ai.request.model` and `gen_ai.provider.name`. Energy of GPUs is `hw.energy`. "
+        + "`gen_ai.request.model` and `gen_ai.provider.name`; `gen_ai.operation.name` is "
+        + f"`{OPERATION}`, since servers count all of theirs as one. Energy of GPUs is `hw.energy`. "
         + "OpenTelemetry has no name for cost yet, so none is sent."
     )
     yield ""

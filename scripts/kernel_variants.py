@@ -342,12 +342,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 if architecture != "sm_80":
                     yield {"HIDDEN": hidden, "CLUSTER_SIZE": 8, "THREADS": threads, "BATCH": batch}
         case "convolution.cu":
-            for (element, tensor_cores), tile, transposed in product(
-                (("float", 0), ("float", 1), ("bf16", 1), ("fp16", 1)), (64, 128), (0, 1)
+            for (element, tensor_cores), (filters, positions), transposed in product(
+                (("float", 0), ("float", 1), ("float", 3), ("bf16", 1), ("fp16", 1)),
+                ((64, 64), (64, 128), (128, 128)),
+                (0, 1),
             ):
                 yield {
-                    "ELEMENT": element, "TENSOR_CORES": tensor_cores, "TILE_FILTERS": tile, "TILE_POSITIONS": tile,
-                    "TRANSPOSED": transposed, "ACTIVATION": activation("gelu"),
+                    "ELEMENT": element, "TENSOR_CORES": tensor_cores, "TILE_FILTERS": filters,
+                    "TILE_POSITIONS": positions, "TRANSPOSED": transposed, "ACTIVATION": activation("gelu"),
                 }  # fmt: skip
         case "direct_convolution.cu":
             for element, transposed in product(FLOATS, (0, 1)):
@@ -367,6 +369,12 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for element, gated in product(HALF, (0, 1)):
                 chosen = activation("swiglu_clamped" if gated else "none")
                 yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": chosen, **layout("mxfp4")}
+        case "grouped_gemm_hopper.cu":
+            if architecture == "sm_90a":
+                for element, (gated, name) in product(
+                    HALF, ((0, "none"), (1, "none"), (1, "swiglu_clamped"))
+                ):
+                    yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name)}
         case "lora_shrink.cu":
             # Inputs of 4096 and 14336, as an 8B model has them.
             for element, (inputs, chunks, norm) in product(HALF, ((4096, 2, 1), (14336, 7, 0))):
@@ -452,6 +460,32 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "quantize_blocks.cu":
             for block_format, element in product(("q8_0", "q4_0", "q4_1"), FLOATS):
                 yield layout(block_format) | {"TYPE": element}
+        case "channel_projection.cu":
+            # Pairs of 128 and 768 channels: the public shapes of triangle multiplication.
+            for element, (inputs, tile), gated in product(HALF, ((128, 128), (768, 64)), (0, 1)):
+                yield {"ELEMENT": element, "INPUTS": inputs, "TILE_PLACES": tile, "STAGES": 3, "GATED": gated,
+                       "TRANSPOSED": gated, "CTAS_PER_SM": tile // 64}  # fmt: skip
+        case "triangle_update.cu":
+            for element, (channels, tile), residual in product(
+                HALF, ((128, 128), (768, 64)), (0, 1)
+            ):
+                yield {"ELEMENT": element, "HIDDEN": 128, "CHANNELS": channels, "TILE_PLACES": tile, "STAGES": 2,
+                       "RESIDUAL": residual, "CTAS_PER_SM": tile // 64}  # fmt: skip
+        case "channel_projection_hopper.cu":
+            if architecture == "sm_90a":
+                # Shapes and stages as pairs.rs chooses them for pairs of 128, 384 and 768 channels.
+                planes = ((128, 128, 2, 4), (384, 128, 1, 4), (768, 64, 1, 4), (256, 128, 2, 3))
+                for element, (inputs, tile, groups, stages), gated in product(HALF, planes, (0, 1)):
+                    yield {"ELEMENT": element, "INPUTS": inputs, "TILE_PLACES": tile, "GROUPS": groups,
+                           "STAGES": stages, "GATED": gated, "TRANSPOSED": gated, "CTAS_PER_SM": groups}  # fmt: skip
+        case "triangle_update_hopper.cu":
+            if architecture == "sm_90a":
+                updates = ((128, 128, 2, 2), (384, 128, 4, 1), (768, 64, 4, 1))
+                for element, (channels, tile, stages, ctas), residual in product(
+                    HALF, updates, (0, 1)
+                ):
+                    yield {"ELEMENT": element, "HIDDEN": 128, "CHANNELS": channels, "TILE_PLACES": tile,
+                           "STAGES": stages, "RESIDUAL": residual, "CTAS_PER_SM": ctas}  # fmt: skip
         case "matmul.cu":
             for element, epilogue in product(FLOATS, range(3)):
                 yield {"TYPE": element, "OUTPUT": element, "EPILOGUE": epilogue}

@@ -10,7 +10,9 @@ from assay.bench.harness.statistics import median
 from generated_pages import filled
 
 SPEED = "<!-- speed: python scripts/generate_bench_reference.py -->"
-SERVERS = "<!-- servers: the same script -->"
+OWN_RIVALS = ("tracing", "order-book-latency")
+"""Suites beside the same program without a tracer, or without a guarantee: no peers."""
+SERVERS = "<!-- servers: python scripts/generate_bench_reference.py -->"
 
 
 def with_rivals(
@@ -28,8 +30,7 @@ def _speed(results: Sequence[tuple[str, Result]]) -> Iterator[str]:
     yield "| suite | on | beside | cases | median | least | most | behind in |"
     yield "|---|---|---|---|---|---|---|---|"
     for name, result in results:
-        # Its subjects are the same program without a tracer, which is no peer.
-        if result.suite == "tracing":
+        if result.suite in OWN_RIVALS:
             continue
         ratios: dict[str, list[float]] = {}
         for figure in result.figures:

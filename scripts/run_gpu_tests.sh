@@ -31,7 +31,7 @@ failed=0
 libraries="$("$python" -c "from assay.runtime import cuda; print(':'.join(cuda.library_folders()))")"
 ASSAY_CUDA_LIBRARIES="$libraries" ./contract-suite --test-threads=1 || failed=1
 
-export PYTHONPATH="$PWD/scripts:$PWD/tests:$PWD/tests/engine${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$PWD/scripts:$PWD/tests:$PWD/tests/engine:$PWD/tests/speech${PYTHONPATH:+:$PYTHONPATH}"
 export ASSAY_KERNELS="$PWD/kernels" ASSAY_TEST_DEVICE="${ASSAY_TEST_DEVICE:-cuda:0}"
 run() {
   local status=0

@@ -51,8 +51,9 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def python_graph(source: Path) -> Graph:
-    """Edges between the modules below a folder of packages."""
-    files = {_module_name(path, source): path for path in sorted(source.rglob("*.py"))}
+    """Edges between the modules below a folder of packages; a stub stands for its extension."""
+    files = {_module_name(path, source): path for path in sorted(source.rglob("*.pyi"))}
+    files |= {_module_name(path, source): path for path in sorted(source.rglob("*.py"))}
     return {
         name: {
             target

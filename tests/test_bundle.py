@@ -280,3 +280,74 @@ def test_gpu_host_runs_every_suite_and_names_failures(tmp_path: Path, root: Path
         "kept/memcheck-h200.json",
         "kept/racecheck-h200.json",
     ]
+
+
+def tuned(folder: Path, *lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run tune_vllm.sh with a `python` that writes down what it is asked, and does these lines."""
+    programs, scratch = folder / "programs", folder / "scratch"
+    programs.mkdir(exist_ok=True)
+    python = f"""#!/bin/sh
+case "$*" in
+  *paths.scratch*) echo {scratch} ;;
+  *) echo "$@" >> {folder / "said"} ;;
+esac
+{chr(10).join(lines)}
+"""
+    for name, body in {"python": python, "vllm": "#!/bin/sh\n"}.items():
+        (programs / name).write_text(body, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    return subprocess.run(
+        [bundle.ROOT / "scripts" / "tune_vllm.sh", folder / "kept"],
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": "python", **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def runs_of(folder: Path) -> list[str]:
+    """The runs that were asked for."""
+    said = (folder / "said").read_text("utf-8").splitlines()
+    return [line for line in said if line.startswith("-m assay run")]
+
+
+def test_vllm_is_tuned_for_each_workload_and_every_run_is_kept(tmp_path: Path) -> None:
+    runs = tmp_path / "scratch" / "runs"
+    done = tuned(
+        tmp_path,
+        f'case "$*" in *"--workload chat"*) mkdir -p {runs}/20260101-vllm-chat-1 ;; esac',
+        'case "$*" in *"--workload rag"*) exit 3 ;; esac',
+        RUNS="chat rag",
+    )
+    assert (done.returncode, done.stderr) == (1, "error: failed: rag\n")
+    start = f"--engine vllm --model {tmp_path}/scratch/checkpoints/llama-3-8b-plain"
+    start += " --top-n 5 --skip ngram-speculation"
+    slo = "--slo ttft=500ms,tpot=15ms"
+    assert runs_of(tmp_path) == [
+        f"-m assay run --budget 8m {start} --workload chat {slo} --concurrency 64",
+        f"-m assay run --budget 8m {start} --workload rag --concurrency 32",
+    ]
+    kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    # The run of rag ended before it had a folder.
+    assert kept == ["chat.log", "chat.tar.gz", "chat.txt", "rag.log", "rag.txt"]
+
+
+def test_runs_that_were_cut_off_go_on(tmp_path: Path) -> None:
+    for name in ("20260101-vllm-rag-1", "20260102-vllm-rag-2", "20260103-vllm-batch-3"):
+        (tmp_path / "scratch" / "runs" / name).mkdir(parents=True)
+    done = tuned(tmp_path, RUNS="rag chat", RESUME="1", BUDGET="4m", TOP="8")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert runs_of(tmp_path)[0] == "-m assay run --budget 4m --resume 20260102-vllm-rag-2"
+    assert "--top-n 8" in runs_of(tmp_path)[1]
+
+
+def test_a_run_that_takes_too_long_is_asked_for_its_report(tmp_path: Path) -> None:
+    done = tuned(
+        tmp_path,
+        'case "$*" in *"--workload rag"*) trap "echo reported; exit 0" INT; sleep 60 & wait ;; esac',
+        RUNS="rag",
+        LIMIT="1",
+    )
+    assert (tmp_path / "kept" / "rag.txt").read_text() == "reported\n"
+    assert (done.returncode, done.stderr) == (1, "error: failed: rag\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_texts_are_escaped_wherever_they_stand() -> None:
     )
     text = shown(answer)
     assert HOSTILE in text
-    assert "80 more" in text
+    assert "88 more" in text
 
 
 def test_a_value_is_said_as_the_command_line_says_it() -> None:
@@ -133,6 +134,39 @@ def test_a_value_is_said_as_the_command_line_says_it() -> None:
     answer = assay.resolve("econ.cost.per_token", preset="dense_training_cost_fixture")
     # An interval as wide as its rounding is none.
     assert answer.headline() == "econ.cost.per_token = $3.00 per million tokens"
+
+
+def test_plans_sensitivities_and_scenarios_begin_with_their_line() -> None:
+    plan = assay.plan_capacity(
+        model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms,p=99%", gpus=["h100"], tensor=[1]
+    )
+    assert re.fullmatch(
+        r"1 GPU: 1 x h100_sxm TP1, bf16, vllm, at most [\d,]+ running, "
+        r"\$\d+\.\d\d an hour at the peak",
+        plan.headline(),
+    )
+    assert shown(plan).index(plan.headline()) < 100
+    # Of a step of 150 ms, 125 are divided among the GPUs.
+    moved = assay.sensitivity("econ.cost.per_token", preset="dense_training_cost_fixture")
+    assert moved.headline() == (
+        "econ.cost.per_token = $3.00 per million tokens; training.gpus moves it most, "
+        "-0.833 % for each per cent"
+    )
+    text = shown(scenario.preset("llama3_8b_8_h100_training"))
+    assert "gpu.memory.bandwidth" in text or "training.batch" in text
+
+
+def test_an_answer_is_small_enough_for_notebooks_of_many() -> None:
+    answer = assay.resolve("econ.cost.per_token", preset="llama3_8b_8_h100_training")
+    assert len(answer._repr_html_()) < 60_000
+
+
+def test_a_traceback_has_the_hint() -> None:
+    with pytest.raises(assay.errors.UnknownNameError) as caught:
+        assay.resolve("econ.cost.per_tokn", preset="dense_training_cost_fixture")
+    said = "".join(traceback.format_exception(caught.value))
+    assert said.rstrip().endswith(f"hint: {caught.value.hint}")
+    assert "econ.cost.per_token" in said
 
 
 def test_many_notes_do_not_hide_the_answer() -> None:

@@ -57,6 +57,8 @@ MCP = "cli/mcp.py"
 """Looks whether the port is free that `assay mcp --http` is to listen on."""
 VETTING = "engine/requests/grammar_vetting.py"
 """A second process of `assay serve`, which compiles the schemas of clients."""
+SOUNDS = "speech/other_formats.py"
+"""Has ffmpeg, where it is installed, convert the recordings of a command line that are neither WAV nor FLAC."""
 PAGES = "ui/children.py"
 """Runs slow commands of the pages in processes of their own."""
 PULL = "engine/loading/wheels.py"
@@ -148,6 +150,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         WATCHDOG,
         VETTING,
         SECOND,
+        SOUNDS,
         PAGES,
         POWER,
         AGENTS,

@@ -42,12 +42,14 @@ WORDS_KEPT = (
     "crates/assay-order-book/",
     "crates/assay-python/src/order_book.rs",
     "docs/guides/order-book.md",
+    "python/assay/bench/suites/order_book",
     "python/assay/workloads/order_book/",
     "tests/workloads/test_order_book",
     BUILT,
 )
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 ASSAY_COMMAND = re.compile(r"^\$? ?(?:\.venv/bin/|python -m )?assay ([a-z][a-z-]*)", re.MULTILINE)
 MAKE_TARGET = re.compile(r"^\$? ?make ([a-z][a-z-]*)", re.MULTILINE)
@@ -131,7 +133,7 @@ def test_relative_links_resolve(root: Path, tracked: dict[str, str]) -> None:
     for name, text in tracked.items():
         if not name.endswith(".md"):
             continue
-        for target in LINK.findall(FENCE.sub("", text)):
+        for target in LINK.findall(CODE.sub("", FENCE.sub("", text))):
             if re.match(r"[a-z]+:|#", target):
                 continue
             if not (root / name).parent.joinpath(target.partition("#")[0]).exists():

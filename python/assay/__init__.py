@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from assay.scenario.questions.sweeping import pareto as pareto, sweep as sweep
     from assay.scenario.questions.walking import walk as walk
     from assay.validate.questions import score_cases as score_cases
+    from assay.workloads.planning import predict_workload as predict_workload
 
 __version__: str = build_info()["version"]
 
@@ -157,6 +158,7 @@ _MODULES = {
     "scenario.questions.sweeping": "pareto sweep",
     "scenario.questions.walking": "walk",
     "validate.questions": "score_cases",
+    "workloads.planning": "predict_workload",
 }
 """Modules and the public names of each, imported at first use: `import assay` stays light."""
 

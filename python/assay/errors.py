@@ -23,6 +23,9 @@ class AssayError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            # Tracebacks and notebooks print it below the message.
+            self.add_note(f"hint: {hint}")
 
 
 class UnitError(AssayError):

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 ROWS: Final = 20
 """Most rows of a table."""
+NESTED_ROWS: Final = 12
+"""Most rows of a table that is closed at first."""
 NOTES: Final = 3
 """Notes before the data; more can be opened."""
 COLUMNS: Final = 12
@@ -22,9 +24,9 @@ CHARACTERS: Final = 200
 DEPTH: Final = 3
 """Levels of nested data that are shown as tables; below, as text."""
 
-_CELL: Final = (
-    "text-align:left;vertical-align:top;padding:2px 12px 2px 0;border-bottom:1px solid #8884"
-)
+_CELL: Final = "text-align:left;vertical-align:top"
+_ROW: Final = "border-bottom:1px solid #8884"
+"""What cells need not repeat: most of a table's bytes were theirs."""
 _QUIET: Final = "opacity:0.7;font-size:smaller"
 
 
@@ -40,7 +42,9 @@ def card(
     if headline:
         parts.append(f'<div style="font-size:larger;font-weight:600">{_text(headline)}</div>')
     if problem is not None:
-        parts.append(f"<div><b>problem:</b> {_text(str(problem))}</div>")
+        hint = getattr(problem, "hint", None)
+        said = f"{problem}; {hint}" if hint else str(problem)
+        parts.append(f"<div><b>problem:</b> {_text(said)}</div>")
     shown = [f'<div style="{_QUIET}">note: {_text(note)}</div>' for note in notes[:ROWS]]
     parts += shown[:NOTES]
     if more := "".join(shown[NOTES:]):
@@ -73,14 +77,18 @@ def data_html(data: Any, depth: int = DEPTH) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:
     """A table of cells that are HTML already; `total` says how many rows there are in all."""
     head = "".join(f'<th style="{_CELL}">{_text(name)}</th>' for name in columns)
+    shown = rows[:ROWS]
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
-        for row in rows[:ROWS]
+        f'<tr style="{_ROW}">'
+        + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row)
+        + "</tr>"
+        for row in shown
     )
     top = f"<thead><tr>{head}</tr></thead>" if columns else ""
     count = len(rows) if total is None else total
     return (
-        f'<table style="border-collapse:collapse">{top}<tbody>{body}</tbody></table>{_more(count)}'
+        f'<table style="border-collapse:collapse">{top}<tbody>{body}</tbody></table>'
+        f"{_more(count, len(shown))}"
     )
 
 
@@ -104,13 +112,14 @@ def _mapping(data: Mapping[Any, Any], depth: int) -> str:
 
 
 def _records(data: Sequence[Mapping[str, Any]], depth: int) -> str:
-    names = list(dict.fromkeys(name for row in data[:ROWS] for name in row))[:COLUMNS]
-    rows = [[data_html(row.get(name), min(depth - 1, 1)) for name in names] for row in data[:ROWS]]
+    most = ROWS if depth == DEPTH else NESTED_ROWS
+    names = list(dict.fromkeys(name for row in data[:most] for name in row))[:COLUMNS]
+    rows = [[data_html(row.get(name), min(depth - 1, 1)) for name in names] for row in data[:most]]
     return table(names, rows, len(data))
 
 
-def _more(count: int) -> str:
-    return f'<div style="{_QUIET}">{count - ROWS:,} more</div>' if count > ROWS else ""
+def _more(count: int, shown: int = ROWS) -> str:
+    return f'<div style="{_QUIET}">{count - shown:,} more</div>' if count > shown else ""
 
 
 def _scalar(value: Any) -> str:

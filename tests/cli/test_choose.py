@@ -1,5 +1,6 @@
 """`assay solve`, `minimize` and `sweep`, each compared with `resolve` or a closed form."""
 
+import re
 from typing import Any
 
 import pytest
@@ -142,6 +143,17 @@ def test_sweep_as_text(cli: Any) -> None:
     )
     strict = cli("sweep", COST, *PRESET, *over, "--fail-on-violated-constraints")
     assert strict.code == 1
+
+
+def test_ends_of_a_summary_are_told_apart(cli: Any) -> None:
+    over = ("--over", "econ.electricity.price=0.03,0.2 USD/kWh")
+    said = cli("sweep", COST, *PRESET, *over, "--summary").out
+    # 2.167 Wh a run of ten million tokens that costs 30 dollars beside.
+    expected = [3.0 + 13 / 6 * 1e-3 * price * 0.1 for price in (0.03, 0.2)]
+    shown = re.findall(r"^(?:least|most) +(\S+) ", said, re.M)
+    assert [float(text) for text in shown] == pytest.approx(expected, rel=2e-6)
+    assert shown[0] != shown[1]
+    assert "value [USD per million tokens]" in said
 
 
 def test_sweep_has_null_where_there_is_no_value(cli: Any, toy: Any) -> None:

@@ -1,5 +1,6 @@
 """Errors of the command line: one line, a hint, and the exit code."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -49,7 +50,13 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
     # A name that resembles none: the hint says where all are listed.
     (("explain", "zzz"), 2, 'unknown variable "zzz"', "assay list prints the variables"),
     (("levers", "show", "zzz"), 2, 'unknown lever "zzz"', "assay levers list shows them"),
-    (("bench", "zzz"), 2, 'unknown suite or claim "zzz"', "assay bench run --help lists them"),
+    (
+        ("validate", "--suite", "zzz"),
+        2,
+        'unknown suite "zzz"',
+        "assay validate --suite all --summary lists every suite and group",
+    ),
+    (("bench", "zzz"), 2, 'unknown suite or claim "zzz"', "assay bench list has them"),
     (
         ("catalog", "show", "accelerators/zzz"),
         2,
@@ -282,6 +289,22 @@ def test_internal_errors_hide_the_traceback(cli: Any, monkeypatch: pytest.Monkey
     )
     monkeypatch.setenv("ASSAY_TRACEBACK", "1")
     assert "Traceback" in cli("stats").err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_no_memory_left_is_said(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    from assay import stack
+
+    def full() -> None:
+        raise error
+
+    monkeypatch.setattr(stack, "registry", full)
+    outcome = cli("stats")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: memory: expected enough for this command, got none left")
+    assert "hint: a smaller model" in outcome.err
 
 
 def test_interruption_prints_nothing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

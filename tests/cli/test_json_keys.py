@@ -614,6 +614,23 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        ("predict-workload", "protein", "--with", "accelerators/l4"),
+        {
+            **{
+                "workload": TEXT,
+                "unit": TEXT,
+                "units": COUNT,
+                "gflop": NUMBER,
+                "megabytes": NUMBER,
+            },
+            **{"serial_steps": NUMBER, "launch_s": NUMBER, "power_limit_w": NUMBER},
+            **{"tflops": NUMBER, "tensor_use": NUMBER, "memory_use": NUMBER},
+            "limits": Each({"limit": TEXT, "seconds": NUMBER}),
+            **{"seconds": NUMBER, "units_per_second": NUMBER, "joules_per_unit": NUMBER},
+            "notes": Each(TEXT),
+        },
+    ),
+    (
         (
             *("plan", "--model", "llama-3.1-8b", "--gpu", "h200", "--tensor", "1,2", "--rate", "9"),
             *("--slo", "ttft=1s,tpot=50ms,p=99%", "--place", "finland:200"),

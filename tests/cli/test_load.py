@@ -22,7 +22,8 @@ POINT_KEYS = [
 
 
 def test_a_window_as_text_and_as_json(cli: Any) -> None:
-    with streaming_server(Behavior(ttft_s=0.03, itl_s=0.005)) as url:
+    # A quarter of each request waits for its first token: far from the half that is a backlog.
+    with streaming_server(Behavior(ttft_s=0.03, itl_s=0.012)) as url:
         text = cli("load", url, *SMALL, "--slo", "ttft=2s,tpot=1ms")
         data = cli("load", url, *SMALL, "--json").data
     assert text.code == 0
@@ -127,7 +128,8 @@ def test_a_recording_is_sent_whole_and_in_time(cli: Any, tmp_path: Path) -> None
     assert data["arrival"] == "replay"
     assert data["figures"]["completed"] == 6
     assert data["figures"]["total_output_tokens"] == 18
-    assert 0.5 < data["seconds"] < 1.5
+    # Its half second: neither at once nor with its milliseconds read as seconds.
+    assert 0.5 < data["seconds"] < 10
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_bad_input_is_an_error_with_the_message_of_the_command_line(
     failed, text = call(tool, **arguments)
     assert failed
     assert message in text
+    assert text.startswith("error: ")
     assert "pydantic" not in text
 
 

@@ -95,6 +95,7 @@ def test_a_mixed_fleet_keeps_the_gpus_that_there_are(cli: Cli) -> None:
         (("--rate", "5", *LEVEL, "--tensor", "two"), "--tensor: expected numbers"),
         (("--rate", "5", *LEVEL, "--model", "llama-3.1-8b=0.5,qwen3-8b=0.4"), "add up to 100 %"),
         (("--rate", "5", *LEVEL, "--mixed", "--gpu", "h200:0"), "within the budgets"),
+        (("--rate", "5", *LEVEL, "--model", "llama-3.1-8b,qwen3-8b"), "expected MODEL=SHARE"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )

@@ -67,7 +67,7 @@ def test_a_config_file_is_a_model(cli: Cli, tmp_path: Path) -> None:
     [
         (("--gpu", "h2000"), 'unknown accelerator "h2000"'),
         (("--model", "lama-3"), 'unknown model "lama-3"'),
-        (("--gpu", "tpu_v4"), "systolic arrays"),
+        (("--gpu", "trainium2"), "systolic arrays"),
         (("--batch", "0"), "empty step"),
         (("--context", "many"), "context: expected a number of tokens"),
         (("--dtype", "q9"), 'unknown weight format "q9"'),

@@ -140,6 +140,7 @@ def test_replicas_that_do_not_answer_are_named(cli: Cli) -> None:
     assert outcome.code == 2
     assert outcome.data["verdict"] == "refused"
     assert outcome.err.startswith("error: http://127.0.0.1:9: expected a server that answers")
+    assert not any("hint:" in note for note in outcome.data["notes"])
     shown = cli("runs", "show", outcome.data["run"])
     assert shown.code == 0
     assert "refused" in shown.out

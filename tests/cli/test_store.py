@@ -62,6 +62,40 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
     assert (collected["objects"], collected["manifests"], collected["dry_run"]) == (1, 1, False)
 
 
+def test_a_query_is_pulled(store: Path, cli: Any, tmp_path: Path) -> None:
+    cli("store", "push", *(str(RESULTS / f"{name}-h200.json") for name in ("gemm", "calibration")))
+    query = ("store", "pull", "--where", "accelerator=h200", "kind=result", "--to", str(tmp_path))
+    listed = cli(*query, "--dry-run")
+    assert listed.out.splitlines()[-1].startswith("would pull 1 item, ")
+    assert not (tmp_path / "result").exists()
+    pulled = cli(*query, "--json").data
+    assert list(pulled) == ["store", "terms", "dry_run", "bytes", "fetched_bytes", "items"]
+    assert pulled["terms"] == {"accelerator": "h200", "kind": "result"}
+    (item,) = pulled["items"]
+    assert (item["outcome"], item["place"]) == ("pulled", str(tmp_path / "result/gemm-h200.json"))
+    assert "was there, whole" in cli("store", "pull", "--kind", "result", "--to", str(tmp_path)).out
+    (tmp_path / "result/gemm-h200.json").write_text("mine")
+    refused = cli(*query)
+    assert refused.code == 2
+    assert refused.err.splitlines()[0].startswith("error: 1 of 1 item not pulled: ")
+    assert cli("store", "pull", "--where", "model=none").out == "nothing matches\n"
+
+
+def test_a_policy_lets_versions_go(store: Path, cli: Any) -> None:
+    for name in ("gemm", "calibration"):
+        cli("store", "push", str(RESULTS / f"{name}-h200.json"))
+    cli("store", "tag", "gemm", "keep")
+    policy = ("store", "gc", "--keep-last", "0", "--grace", "0s", "--where", "accelerator=h200")
+    planned = cli(*policy, "kind=calibration", "--dry-run").out.splitlines()
+    assert planned[1].split()[0] == "calibration/calibration-h200.json"
+    assert planned[-1].startswith("would remove 1 version, 1 object, 1 manifest, 0 leftovers: ")
+    removed = cli(*policy, "--json").data
+    assert [row["item"] for row in removed["expired"]] == ["calibration/calibration-h200.json"]
+    assert removed["spared"][0]["reason"] == "tagged keep"
+    assert cli("store", "gc", "--older-than", "90d", "--json").data["expired"] == []
+    assert cli("store", "status", "--json").data["versions"] == 1
+
+
 def test_damage_is_named_with_exit_code_1(store: Path, cli: Any) -> None:
     cli("store", "push", str(RESULTS / "gemm-h200.json"))
     (path,) = (path for path in (store / "objects").rglob("*") if path.is_file())
@@ -89,15 +123,27 @@ def test_damage_is_named_with_exit_code_1(store: Path, cli: Any) -> None:
         (("tag", "nothing", "two words"), "tag: expected"),
         (("push", "/nowhere/x"), "got nothing there"),
         (("push", str(RESULTS / "gemm-h200.json"), "--tag", "two words"), "tag: expected"),
+        (("pull",), "expected an item or --where, got neither"),
+        (("pull", "x", "--kind", "run"), "--kind run: expected --where, or no items, got x"),
+        (("pull", "x", "y", "--manifest", "12"), "--manifest: expected one item"),
+        (("pull", "--where", "color=red"), "unknown term"),
         (("pull", "run/nothing"), "unknown item"),
         (("pull", "walk/nothing"), "unknown kind of item"),
         (("pull", "run/../x"), "unknown kind of item"),
         (("find", "kind=walk"), "unknown kind"),
         (("find", "since=yesterday"), "since: expected a date"),
         (("find", "sha256=xyz"), "sha256: expected 4 to 64 hexadecimal digits"),
+        (("gc", "--where", "model=llama"), "expected --keep-last or --older-than beside --where"),
+        (("gc", "model=llama"), "expected terms after --where, got model=llama without it"),
+        (("gc", "--keep-last", "-1"), "--keep-last: expected a whole number >= 0, got -1"),
+        (("gc", "--older-than", "long"), "--older-than: expected a duration"),
+        (("gc", "--keep-last", "1", "--where", "color=red"), "unknown term"),
         (("gc", "--grace", "soon"), "--grace: expected a duration"),
         (("list", "--limit", "-1"), "--limit: expected"),
-        (("status", "--store", "gs://bucket"), "expected a folder or s3://BUCKET/PREFIX"),
+        (
+            ("status", "--store", "ftp://name:secret@host"),
+            "expected a folder or one of s3://BUCKET/PREFIX",
+        ),
         (("status", "--store", "s3://key:secret@bucket"), "without keys"),
         (("status", "--store", "/nowhere"), "is not a store"),
     ],

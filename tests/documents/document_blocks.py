@@ -11,7 +11,7 @@ _BLOCK = re.compile(r"^(?P<margin> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$"
 # A comment, or a description in a column of its own.
 _REMARK = re.compile(r"(?:\s+# .*| {3,}\S.*)$")
 PROGRAMS = re.compile(
-    r"(?:\.venv/bin/|\S*/)?(?:assay|make|pip|python[\d.]*|pytest|cargo|curl|tar|cd|echo|eval|export|ffmpeg|lm_eval|ray|vllm)"
+    r"(?:\.venv/bin/|\S*/)?(?:assay|make|pip|python[\d.]*|pytest|cargo|curl|tar|cd|echo|eval|export|ffmpeg|lm_eval|ray|uv|vllm)"
     r"(?= |$)"
     r"|[A-Z_]+=\S+ \S"
 )

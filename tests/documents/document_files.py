@@ -61,14 +61,24 @@ def write_files(folder: Path, root: Path, blocks: list[Block]) -> None:
     ]
     text = "".join(json.dumps(request) + "\n" for request in requests)
     (folder / "conversation_trace.jsonl").write_text(text)
+    (folder / "week.csv").write_text("timestamp,model,prompt_tokens,completion_tokens\n" + _week())
     # What a document prints as a file is that file.
     by_place = {(block.document, block.language): block.text for block in blocks}
     (folder / "mine.json").write_text(by_place["docs/guides/validating.md", "json"])
     shutil.copyfile(folder / "mine.json", folder / "figures.json")
+    for name in ("now.json", "before.json"):
+        shutil.copyfile(root / "bench" / "results" / "trace-cpu.json", folder / name)
     (folder / "mine.yaml").write_text(by_place["docs/guides/levers.md", "yaml"])
+    (folder / "bench").symlink_to(root / "bench")
     (folder / "docs").symlink_to(root / "docs")
     (folder / "examples").symlink_to(root / "examples")
     (folder / "tests").symlink_to(root / "tests")
+
+
+def _week() -> str:
+    """Requests of two models, one of them every ten minutes."""
+    models = ("llama-3.1-8b", "llama-3.1-70b")
+    return "".join(f"{600 * index},{models[index % 2]},800,120\n" for index in range(7 * 24 * 6))
 
 
 def write_run(scratch: Path, root: Path) -> str:

@@ -35,7 +35,7 @@ NOT_RUN: Final = (
         BUILDS,
     ),
     Rule(r"^\.venv/bin/python -m pytest", BUILDS),
-    Rule(r"assay-bundle/|path/to/python3", OTHER),
+    Rule(r"assay-bundle/|path/to/python3", GPU),
     Rule(r"--device cuda|trace attach (?:--delay-s |--arm-file|-- )|diagnose b64", GPU),
     Rule(r"^pip |assay pull", NETWORK),
     Rule(
@@ -56,9 +56,13 @@ NOT_RUN: Final = (
         r"--seconds 2m|--find max-rate|--time-scale|--duration 60|--rate 2 --bursts|--workload requests.jsonl",
         MINUTES,
     ),
-    Rule(r"^assay bench (?!(?:gemv|perception|protein) --quick|manifest )", MINUTES),
+    Rule(
+        r"^assay bench (?!(?:gemv|perception|protein|profile order-book) --quick|run examples/|list|manifest "
+        r"|compare |table )",
+        MINUTES,
+    ),
     Rule(r"^assay (?:causal-profile|calibrate|perplexity)", MINUTES),
-    Rule(r"--gpu cpu", CALIBRATED),
+    Rule(r"--gpu cpu|^assay predict-speech \w+(?!.*--gpu)", CALIBRATED),
     Rule(r"^assay talk$", LISTENS),
     Rule(r"^eval |cache clear models", HELD),
 )
@@ -77,11 +81,22 @@ RECORDS: Final = ("docs/examples/h200", "docs/examples/cpu")
 SYNOPSES: Final = "docs/reference/cli.md"
 """Usages with names of arguments; `tests/cli` compares them with the program."""
 
+IMPLIED_MODELS: Final = {
+    r"\bassay speak\b": ("kokoro",),
+    r"\bassay transcribe\b": ("whisper-tiny.en",),
+    r"\bassay talk\b": ("kokoro", "whisper-tiny.en", "smollm2"),
+    r"\b(?:talk|question)\.(?:wav|flac)\b": ("speech-samples",),
+}
+"""Models that commands need without naming them, by pattern."""
+
 PROGRAMS: Final = {"docs/guides/load-testing.md": MINUTES, "docs/guides/lora.md": OWN}
 """Documents whose programs for a server (blocks `py`) are not run."""
 
 FIRST: Final = {
-    "docs/guides/diagnosing.md": ("assay trace import trace.json.gz --out run1",),
+    "docs/guides/diagnosing.md": (
+        "assay trace import trace.json.gz --out run1",
+        "assay bench profile order-book --quick --out book",
+    ),
     "docs/guides/traces.md": (
         "assay trace import trace.json.gz --out before",
         "assay trace import trace.json.gz --out after",

@@ -30,13 +30,15 @@ sys.path[:0] = [str(_TESTS / folder) for folder in ("documents", "engine", "diag
 
 from document_blocks import Block, all_blocks  # noqa: E402
 from document_files import write_files, write_run, write_sounds  # noqa: E402
-from document_rules import EXIT_CODES, FIRST, MINUTES, NETWORK, PROGRAMS, reason  # noqa: E402
+from document_rules import EXIT_CODES, FIRST, IMPLIED_MODELS, MINUTES, NETWORK, PROGRAMS, reason  # noqa: E402
 
 from assay import paths  # noqa: E402
 from assay.engine.loading.sources import SOURCES  # noqa: E402
 
-SECONDS = 240
-"""The longest that a command may take; with --minutes ten times as long."""
+SECONDS = 900
+"""The longest that a command may take, on a machine with other work too; with --minutes four times as long."""
+ENDING_S = 180
+"""The longest that a server may take to end."""
 SERVES = re.compile(r"^assay (?:serve|ui|telemetry (?:watch$|watch --json|record))")
 """Commands that go on until they are ended."""
 ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1):8000")
@@ -85,10 +87,12 @@ class Bench:
         self.port: int | None = None
 
     def missing_model(self, command: str) -> str | None:
-        """A model that a command names and that is not downloaded."""
+        """A model that a command names or implies and that is not downloaded."""
         named = [
             name for name in SOURCES if re.search(rf"(?<![\w./-]){re.escape(name)}\b", command)
         ]
+        for pattern, models in IMPLIED_MODELS.items():
+            named += models if re.search(pattern, command) else ()
         return next((name for name in named if not (self.models / name).exists()), None)
 
     @contextmanager
@@ -115,7 +119,7 @@ class Bench:
         finally:
             if process is not None:
                 process.send_signal(signal.SIGTERM)
-                process.wait(60)
+                process.wait(ENDING_S)
 
     def _wait(self, process: subprocess.Popen[bytes], log: Path) -> None:
         # A machine that is busy with other work takes minutes.
@@ -175,7 +179,7 @@ class Bench:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
             try:
-                code = process.wait(60)
+                code = process.wait(ENDING_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return "did not end when it was told to"
@@ -189,7 +193,7 @@ class Bench:
     def addressed(self, text: str) -> str:
         """A text that names this server, and the stored run."""
         text = ADDRESS.sub(f"127.0.0.1:{self.port}", text)
-        return re.sub(r"\bRUN\b", self.run_name, re.sub(r"\bTRACE\b", "trace.json.gz", text))
+        return re.sub(r"\b(?:RUN|ID)\b", self.run_name, re.sub(r"\bTRACE\b", "trace.json.gz", text))
 
 
 def outcomes(blocks: list[Block], root: Path, minutes: bool) -> Iterator[Outcome]:
@@ -204,7 +208,7 @@ def outcomes(blocks: list[Block], root: Path, minutes: bool) -> Iterator[Outcome
                 command for block in own for command in block.commands if not reason(block, command)
             ]
             programs = [block.text for block in own if block.language == "py"]
-            bench = Bench(Path(name) / document, root, files, SECONDS * (10 if minutes else 1))
+            bench = Bench(Path(name) / document, root, files, SECONDS * (4 if minutes else 1))
             for command in FIRST.get(document, ()):
                 if problem := bench.run(["bash", "-c", command]):
                     yield Outcome(document, command, 0, problem, "")

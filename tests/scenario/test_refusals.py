@@ -19,7 +19,7 @@ from assay.scenario.refusals import impossible, refuse_impossible
 FP8 = {
     "h100_sxm", "h100_pcie", "h200_sxm", "h20_sxm", "h800_sxm", "gh200", "b200_sxm", "b300_sxm",
     "gb200", "gb300", "l4", "l40s", "rtx_4090", "mi300x", "mi325x", "h100_nvl", "mi355x",
-    "rtx_5090", "tpu_v7x", "trainium2", "gaudi3",
+    "rtx_5090", "tpu_v7x", "trainium1", "trainium2", "gaudi3",
 }  # fmt: skip
 FP4 = {"b200_sxm", "b300_sxm", "gb200", "gb300", "mi355x", "rtx_5090"}
 NO_INT8 = {"v100_sxm2", "v100_sxm3", "tpu_v3"}

@@ -4,6 +4,7 @@ Only the module of the requested command is imported: a query of the model does 
 """
 
 import contextlib
+import errno
 import gc
 import os
 import re
@@ -44,6 +45,7 @@ COMMANDS: Final = {
     "predict": "predict",
     "predict-load": "predict_load",
     "predict-speech": "predict_speech",
+    "predict-workload": "predict_workload",
     "plan": "plan",
     "root-debt": "health",
     "scenario-report": "scenarios",
@@ -90,13 +92,13 @@ COMMANDS: Final = {
     "store init": "store",
     "store status": "store",
     "store push": "store",
-    "store pull": "store",
+    "store pull": "store_pull",
     "store list": "store",
     "store find": "store",
     "store verify": "store",
     "store tag": "store",
     "store remove": "store",
-    "store gc": "store",
+    "store gc": "store_gc",
     "store key": "store",
     "jobs list": "jobs",
     "jobs status": "jobs",
@@ -109,6 +111,7 @@ COMMANDS: Final = {
     "report": "report",
     "verify-report": "report",
     "bench run": "bench",
+    "bench list": "bench_list",
     "bench compare": "bench_results",
     "bench reproduce": "bench_results",
     "bench gate": "bench_results",
@@ -215,10 +218,9 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _abandon_stdout()
         return EXIT_BROKEN_PIPE
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         _abandon_stdout()
-        reason = error.strerror or str(error)
-        show_error(AssayError(f"{error.filename}: {reason}" if error.filename else reason))
+        show_error(_system_error(error))
         return AssayError.exit_code
     except Exception as error:
         return _internal_error(error)
@@ -228,6 +230,16 @@ def _abandon_stdout() -> None:
     """Redirect the rest of stdout's buffer to /dev/null, or Python fails again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _system_error(error: OSError | MemoryError) -> AssayError:
+    if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
+        return AssayError(
+            "memory: expected enough for this command, got none left on this machine",
+            "a smaller model, context or batch takes less; ulimit -v and containers limit memory, too",
+        )
+    reason = error.strerror or str(error)
+    return AssayError(f"{error.filename}: {reason}" if error.filename else reason)
 
 
 def _internal_error(error: Exception) -> int:

@@ -1,7 +1,7 @@
 """`assay bench run`: measured figures with their ceilings and rivals."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,20 @@ FailOnRegression = Annotated[
     ),
 ]
 Markdown = Annotated[bool, option("--markdown", "Print a Markdown table.")]
+Columns = Annotated[
+    str | None,
+    option(
+        "--columns NAMES",
+        "Quantiles of the samples as columns, ours and rivals': min, p10, p50, p90, p99, max, with commas.",
+    ),
+]
+RivalPython = Annotated[
+    Path | None,
+    option(
+        "--rival-python PYTHON",
+        "Run the rivals of a workload in this interpreter, of an environment that has their packages.",
+    ),
+]
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -43,7 +57,8 @@ def bench_run_command(
             "suite: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
             "load (the client of assay load), improve (searches and experiments over recorded "
-            "blocks), speech (to text and back) or serving (servers side by side).",
+            "blocks), speech (to text and back), order-book-latency (beside a flood) or serving "
+            "(servers side by side).",
         ),
     ],
     device: Annotated[
@@ -71,6 +86,7 @@ def bench_run_command(
             "given, decoding and speech with all of them that are installed.",
         ),
     ] = None,
+    rival_python: RivalPython = None,
     case: Annotated[
         list[str] | None,
         option("--case TEXT", "Measure only cases whose name contains TEXT. May be repeated."),
@@ -89,6 +105,7 @@ def bench_run_command(
     ] = None,
     tolerance: Tolerance = 0.05,
     fail_on_regression: FailOnRegression = False,
+    columns: Columns = None,
     markdown: Markdown = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -101,7 +118,12 @@ def bench_run_command(
         raise InputError("--fail-on-regression needs --compare", "--compare FILE")
     check_tolerance(tolerance)
     if claim == SERVING:
-        for option, value in (("--sizes", sizes), ("--dtypes", dtypes), ("--compare", compare)):
+        for option, value in (
+            ("--sizes", sizes),
+            ("--dtypes", dtypes),
+            ("--compare", compare),
+            ("--rival-python", rival_python),
+        ):
             if value is not None:
                 raise InputError(f"{option}: expected none for the suite serving, got {value}")
         if save is not None:
@@ -114,9 +136,10 @@ def bench_run_command(
     from assay import bench
     from assay.bench.claims import reading, running
     from assay.bench.harness.comparison import check_comparable
-    from assay.bench.harness.table import markdown as as_markdown
+    from assay.bench.harness.table import columns_of, markdown as as_markdown
     from assay.engine.loading.user_knobs import read_knobs
 
+    shown = columns_of(columns)
     named = reading.claim_named(claim)
     asked = running.Asked(
         device=device,
@@ -128,8 +151,9 @@ def bench_run_command(
         cases=case or (),
         seeds=seeds,
         settings=read_knobs(knob or ()),
+        rival_python=rival_python,
     )
-    prepared = running.prepare(named, asked, bench.suite(named.suite))
+    prepared = running.prepare(named, asked)
     # Measuring takes minutes: check the files first.
     earlier = None if compare is None else bench.load(compare)
     if earlier is not None:
@@ -144,10 +168,11 @@ def bench_run_command(
         data["comparison"] = compared.to_data()
     return Report(
         data,
-        lambda canvas: result_text(result, compared, canvas),
+        lambda canvas: result_text(result, compared, canvas, shown),
         as_json,
         problem_of(result, compared, fail_on_regression),
-        raw=as_markdown(result, compared) if markdown else None,
+        notes=seal_notes(earlier),
+        raw=as_markdown(result, compared, shown) if markdown else None,
     )
 
 
@@ -156,6 +181,15 @@ def require_writable(path: Path) -> None:
     folder = path.parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"cannot write {path}", "name a file in a writable folder")
+
+
+def seal_notes(*results: "Result | None") -> list[str]:
+    """A line for results of files without a hash of their content: nobody can tell if they were edited."""
+    files = dict.fromkeys(result.unsealed for result in results if result and result.unsealed)
+    if not files:
+        return []
+    names = ", ".join(files)
+    return [f"not sealed: {names} has no sha256 of its content, so an edit would not be seen"]
 
 
 def problem_of(
@@ -175,11 +209,13 @@ def problem_of(
     return None
 
 
-def result_text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> Iterator[Line]:
+def result_text(
+    result: "Result", compared: "Comparison | None", canvas: Canvas, columns: Sequence[str] = ()
+) -> Iterator[Line]:
     """The table of a result, and the conditions it was measured under."""
     from assay.bench.harness.table import RIGHT, conditions, rows
 
-    header, lines = rows(result, compared)
+    header, lines = rows(result, compared, columns)
     yield from table(header, [_styled(line) for line in lines], canvas, right=RIGHT)
     yield ""
     for line in conditions(result):

@@ -38,12 +38,11 @@ def bench_profile_command(
         raise InputError(f"--calls: expected at least 1, got {calls}")
     if out.exists():
         raise InputError(f"{out}: exists already", "name another folder, or remove it")
-    from assay import bench
     from assay.bench.claims import profiling, reading, running
 
     named = reading.claim_named(claim)
     asked = running.Asked(device=device, quick=quick, cases=case or ())
-    prepared = running.prepare(named, asked, bench.suite(named.suite))
+    prepared = running.prepare(named, asked)
     words = ["bench", "run", claim, "--quick", "--device", prepared.settings.device.name]
     with working(f"profiling {claim}", log=True) as progress:
         profile = profiling.profile(prepared, out, calls, words, progress)

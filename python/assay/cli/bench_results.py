@@ -1,18 +1,22 @@
 """`assay bench compare`, `reproduce`, `gate` and `table`: what results say of each other."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.cli import options, styles
 from assay.cli.bench import (
+    Columns,
     FailOnRegression,
     Markdown,
+    RivalPython,
     Tolerance,
     check_tolerance,
     problem_of,
     require_writable,
     result_text,
+    seal_notes,
 )
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Report, count, table, working, wrapped
@@ -37,6 +41,7 @@ def bench_compare_command(
     then: Annotated[Path, argument("THEN", "An earlier one of the same suite.")],
     tolerance: Tolerance = 0.05,
     fail_on_regression: FailOnRegression = False,
+    columns: Columns = None,
     markdown: Markdown = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -47,35 +52,40 @@ def bench_compare_command(
     """
     check_tolerance(tolerance)
     from assay import bench
-    from assay.bench.harness.table import markdown as as_markdown
+    from assay.bench.harness.table import columns_of, markdown as as_markdown
 
+    shown = columns_of(columns)
     result, earlier = bench.load(now), bench.load(then)
     compared = bench.compare(result, earlier, tolerance)
     return Report(
         compared.to_data(),
-        lambda canvas: result_text(result, compared, canvas),
+        lambda canvas: result_text(result, compared, canvas, shown),
         as_json,
         problem_of(result, compared, fail_on_regression),
-        raw=as_markdown(result, compared) if markdown else None,
+        notes=seal_notes(result, earlier),
+        raw=as_markdown(result, compared, shown) if markdown else None,
     )
 
 
 def bench_table_command(
     results: Annotated[list[Path], argument("RESULT...", "Saved results.")],
+    columns: Columns = None,
     as_json: options.Json = False,
 ) -> Report:
     """Print saved results as Markdown tables, with the conditions they were measured under."""
     from assay import bench
-    from assay.bench.harness.table import markdown, rows
+    from assay.bench.harness.table import columns_of, markdown, rows
 
+    shown = columns_of(columns)
     loaded = [bench.load(path) for path in results]
     data = []
     for path, result in zip(results, loaded, strict=True):
-        header, lines = rows(result)
+        header, lines = rows(result, columns=shown)
         cells = [dict(zip(header, line, strict=True)) for line in lines]
         data.append({"file": str(path), "suite": result.suite, "rows": cells})
-    text = "\n".join(markdown(result) for result in loaded)
-    return Report({"tables": data}, lambda _: text.splitlines(), as_json, raw=text)
+    text = "\n".join(markdown(result, columns=shown) for result in loaded)
+    notes = seal_notes(*loaded)
+    return Report({"tables": data}, lambda _: text.splitlines(), as_json, notes=notes, raw=text)
 
 
 def bench_gate_command(
@@ -93,6 +103,7 @@ def bench_gate_command(
     quick: Annotated[
         bool, option("--quick", "Small sizes and few samples: a smoke test of the gate.")
     ] = False,
+    rival_python: RivalPython = None,
     save: Annotated[
         Path | None, option("--save FILE", "Write the result as JSON, after each case.")
     ] = None,
@@ -116,8 +127,8 @@ def bench_gate_command(
         judged = bench.load(result)
         check_comparable(named.suite, judged)
     else:
-        asked = running.Asked(device=device, quick=quick, is_gated=True)
-        prepared = running.prepare(named, asked, bench.suite(named.suite))
+        asked = running.Asked(device=device, quick=quick, is_gated=True, rival_python=rival_python)
+        prepared = running.prepare(named, asked)
         if save is not None:
             require_writable(save)
         with working(f"measuring {claim}", log=True) as progress:
@@ -131,7 +142,13 @@ def bench_gate_command(
         "machine": judged.machine["device_description"],
         "quick": judged.quick,
     }
-    return Report(data, lambda canvas: _gates(lines, verdict, canvas), as_json, _failure(lines))
+    return Report(
+        data,
+        lambda canvas: _gates(lines, verdict, judged, canvas),
+        as_json,
+        _failure(lines),
+        notes=seal_notes(judged, earlier),
+    )
 
 
 def _failure(lines: "list[GateLine]") -> AssayError | None:
@@ -151,7 +168,11 @@ def _failure(lines: "list[GateLine]") -> AssayError | None:
     )
 
 
-def _gates(lines: "list[GateLine]", verdict: str, canvas: Canvas) -> Iterator[Line]:
+def _gates(
+    lines: "list[GateLine]", verdict: str, result: "Result", canvas: Canvas
+) -> Iterator[Line]:
+    from assay.bench.harness.table import conditions
+
     cells: list[list[Any]] = [
         [
             (line.figure, styles.NAME),
@@ -163,7 +184,11 @@ def _gates(lines: "list[GateLine]", verdict: str, canvas: Canvas) -> Iterator[Li
     ]
     yield from table(("figure", "gate", "verdict", "why"), cells, canvas)
     yield ""
-    yield f"{verdict}: {count(len(lines), 'gate')}"
+    others: Counter[str] = Counter(line.verdict for line in lines)
+    of = f"{others.pop(verdict)} of {count(len(lines), 'gate')}"
+    yield ", ".join([f"{verdict}: {of}", *(f"{number} {what}" for what, number in others.items())])
+    for line in conditions(result):
+        yield from wrapped(line, canvas, "", styles.FAINT)
 
 
 def bench_reproduce_command(
@@ -176,6 +201,11 @@ def bench_reproduce_command(
         list[str] | None,
         option("--case TEXT", "Only cases whose name contains TEXT. May be repeated."),
     ] = None,
+    claim: Annotated[
+        Path | None,
+        option("--claim FILE", "The bench.toml of a result whose claim brings its work along."),
+    ] = None,
+    rival_python: RivalPython = None,
     save: Annotated[
         Path | None, option("--save FILE", "Write the new result as JSON, after each case.")
     ] = None,
@@ -190,7 +220,10 @@ def bench_reproduce_command(
     from assay.bench.claims import reproducing, rerunning
 
     then = bench.load(result)
-    prepared = rerunning.again(then, bench.suite(then.suite), sizes=sizes, cases=case or ())
+    named = rerunning.claim_of(then, None if claim is None else str(claim))
+    prepared = rerunning.again(
+        then, named, sizes=sizes, cases=case or (), rival_python=rival_python
+    )
     if save is not None:
         require_writable(save)
     with working(f"measuring {then.suite} again", log=True) as progress:
@@ -204,7 +237,13 @@ def bench_reproduce_command(
         "now": reproducing.machine_text(now),
         "figures": [row.to_data() for row in rows],
     }
-    return Report(data, lambda canvas: _reproduced(now, then, rows, canvas), as_json, _apart(rows))
+    return Report(
+        data,
+        lambda canvas: _reproduced(now, then, rows, canvas),
+        as_json,
+        _apart(rows),
+        notes=seal_notes(then),
+    )
 
 
 def _apart(rows: "list[Reproduced]") -> AssayError | None:
@@ -217,7 +256,7 @@ def _apart(rows: "list[Reproduced]") -> AssayError | None:
         return None
     return NoDataError(
         "undecided: no figure is within its spread, and none is outside",
-        "another machine is compared by rivals and ceilings only",
+        "longer rounds on a quieter machine decide; another one is compared by rivals and ceilings only",
     )
 
 
@@ -242,6 +281,10 @@ def _reproduced(
     header = ("figure", "verdict", "then", "its spread", "now", "interval", "by")
     yield from table(header, cells, canvas, right=(2, 4))
     yield ""
+    for name, version in now.versions.items():
+        if version != then.versions.get(name, version):
+            text = f"{name}: {then.versions[name]} then, {version} now"
+            yield from wrapped(text, canvas, "", styles.FAINT)
     if now.machine["fingerprint"] != then.machine["fingerprint"]:
         text = f"another machine: {machine_text(then)} then, {machine_text(now)} now"
         yield from wrapped(text, canvas, "", styles.FAINT)

@@ -47,9 +47,9 @@ def causal_profile_command(
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Find what a decode step waits for, by delaying its parts.
+    """Find what a decode step waits for, by delaying parts.
 
-    Parts are its operations and the sections of the host.
+    Parts of a step are its operations and the sections of the host.
 
     Delays of known length go before nodes of the step's graph and to the end of host sections, in
     random order and beside runs without one. The slope of step time on delay is 1 for what the step

@@ -30,7 +30,7 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
             for cause in data["causes"]
             if cause["within"] or cause["hi"] >= WORTH * data["step_ns"]
         ]
-        yield from causes_table(worth, canvas)
+        yield from causes_table(worth, canvas, time="us/token" if data["phase"] else "us/step")
     if data["changes"]:
         yield ""
         yield from _changes(data["changes"], canvas)
@@ -41,7 +41,7 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
             yield ((f"{len(violated) - VIOLATIONS} more violations in --json", styles.FAINT),)
     if rows := [row for row in data["operations"] if row["operation"]][:limit]:
         yield ""
-        yield from _operations(rows, canvas)
+        yield from _operations(rows, canvas, is_predicted=data["predicted_ns"] is not None)
     if not data["predictions"]:
         yield ""
         yield from _kernels(data["kernels"][:limit], canvas)
@@ -125,7 +125,10 @@ def waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
 
 
 def causes_table(
-    causes: list[dict[str, Any]], canvas: Canvas, interval: str = "90 % of steps"
+    causes: list[dict[str, Any]],
+    canvas: Canvas,
+    interval: str = "90 % of steps",
+    time: str = "us/token",
 ) -> Iterator[Line]:
     """Causes by the time they explain, and what to try."""
     cells: list[tuple[Part, ...]] = []
@@ -139,7 +142,7 @@ def causes_table(
                 (cause["name"] + part, styles.NAME),
             )
         )
-    yield from table(("us/token", interval, "status", "cause"), cells, canvas, right=(0, 1))
+    yield from table((time, interval, "status", "cause"), cells, canvas, right=(0, 1))
     if len(causes) > CAUSES:
         yield ((f"{len(causes) - CAUSES} more in --json", styles.FAINT),)
     yield ""
@@ -201,11 +204,13 @@ def _range(row: dict[str, Any]) -> str:
     return f"{row['observed']:,.4g} {row['unit']}, expected {row['lo']:,.4g} to {row['hi']:,.4g}"
 
 
-def _operations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def _operations(
+    rows: list[dict[str, Any]], canvas: Canvas, *, is_predicted: bool
+) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
             (microseconds(row["observed_ns"]), styles.VALUE),
-            microseconds(row["expected_ns"]),
+            microseconds(row["expected_ns"]) if is_predicted else "",
             microseconds(row["floor_ns"]),
             f"{row['count']:,.0f}",
             (row["operation"], styles.NAME),

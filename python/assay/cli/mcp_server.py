@@ -29,6 +29,9 @@ class Server(MCPServer[Any]):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(_refusal(error.__cause__, known)) from None
+            if type(error.__cause__) is ToolError:
+                # Without the words that the package puts before it: the line of the command line.
+                raise ToolError(str(error.__cause__)) from None
             raise
 
 

@@ -295,7 +295,7 @@ def _data(reports: Sequence[Report]) -> Any:
 def _positional(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word.startswith("-"):
-            raise ToolError(str(InputError(f'expected a name or a question, got "{word}"')))
+            raise ToolError(f'error: expected a name or a question, got "{word}"')
         yield word
 
 

@@ -20,7 +20,8 @@ def plan_command(
         option(
             "--model MODEL",
             "A model of the catalog, or its config.json; or several with their shares of the "
-            "requests: llama-3.1-8b=0.7,llama-3.1-70b=0.3.",
+            "requests: llama-3.1-8b=0.7,llama-3.1-70b=0.3, or without where the recording has a "
+            "column model.",
         ),
     ] = None,
     slo: Annotated[

@@ -49,7 +49,7 @@ def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     ]  # fmt: skip
     yield from facts(heading, canvas)
     yield ""
-    yield ((f"{count(best.gpus, 'GPU')}: {_name(best)}", styles.VALUE),)
+    yield ((best.text, styles.VALUE),)
     yield from facts(list(_figures(best)), canvas)
     yield ""
     rows = [
@@ -74,20 +74,27 @@ def plan_text(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
     yield "in brackets: 90 % intervals by the errors of step times and of the queue model"
 
 
+def _rounded(value: float, count: int) -> str:
+    """So many digits, and all of those before the point.
+
+    >>> _rounded(0.65312, 3), _rounded(12345.6, 3)
+    ('0.653', '12,346')
+    """
+    return f"{value:,.0f}" if value >= 10 ** (count - 1) else f"{value:.{count}g}"
+
+
 def _peak(traffic: "dict[str, Any]") -> str:
     """The busiest stretch of a recording, or the rate."""
     peak, mean, stretch = traffic["peak_rate"], traffic["mean_rate"], traffic["busiest"]
-    rate = f"{peak:,.4g} {'request' if peak == 1 else 'requests'}/s"
+    rate = f"{_rounded(peak, 4)} {'request' if peak == 1 else 'requests'}/s"
     if stretch is None:
         return (
             rate
             if peak <= 1.001 * mean
-            else f"{rate} in the busiest period, {mean:,.4g} on average"
+            else f"{rate} in the busiest period, {_rounded(mean, 4)} on average"
         )
-    return (
-        f"{rate} in the busiest stretch ({lasting(stretch['seconds'])} from {clock(stretch['start'])}), "
-        f"{mean:,.4g} on average"
-    )
+    when = f"{lasting(stretch['seconds'])} from {clock(stretch['start'])} after its start"
+    return f"{rate} in the busiest stretch ({when}), {_rounded(mean, 4)} on average"
 
 
 def _arrivals(traffic: "dict[str, Any]") -> str:
@@ -132,13 +139,6 @@ def share_text(risk: float) -> str:
     return f"< {100 * LEAST_RISK:.2g} %" if risk <= LEAST_RISK else f"{100 * risk:.2g} %"
 
 
-def _name(option: "Option") -> str:
-    return (
-        f"{option.replicas:,} x {option.gpu} {option.layout}, {option.weight_dtype}, "
-        f"{option.engine}, at most {option.max_running:,} running"
-    )
-
-
 def _figures(option: "Option") -> Iterator[tuple[str, str]]:
     yield "risk", f"{share_text(option.risk)} that the SLO is missed; {option.binds} binds first"
     yield "within SLO", _within(option.attained)
@@ -153,7 +153,7 @@ def _figures(option: "Option") -> Iterator[tuple[str, str]]:
         yield (
             "energy",
             (
-                f"{option.watts / 1e3:,.3g} kW at the meter, {option.joules_per_token:.3g} J/token, "
+                f"{option.watts / 1e3:,.3g} kW at the meter, {option.joules_per_token:.3g} J/token in and out, "
                 f"{option.kilograms_per_hour:,.3g} kg CO2e/h"
             ),
         )
@@ -265,7 +265,7 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
         cost = plan.second.usd_per_hour
         mean = " on average" if len(plan.second.schedule) > 1 else ""
         price = "" if cost is None else f", {dollars(cost)} an hour{mean}"
-        yield f"second best: {count(plan.second.gpus, 'GPU')}: {_name(plan.second)}{price}"
+        yield f"second best: {plan.second.text}{price}"
     yield ""
     has_engines = len({option.engine for option in plan.options}) > 1
     rows = [
@@ -283,19 +283,23 @@ def _others(plan: "CapacityPlan", canvas: Canvas) -> Iterator[Line]:
 
 
 def _floors(floors: "Sequence[Floor]") -> str:
-    return ", ".join(f"{floor.gpus:,.3g} {floor.gpu}" for floor in floors)
+    return ", ".join(f"{_rounded(floor.gpus, 3)} {floor.gpu}" for floor in floors)
 
 
 def fleet_text(plan: "FleetPlan", canvas: Canvas) -> Iterator[Line]:
     """Fleets by period, the floors of their models, and the next best fleet of the peak."""
-    models = ", ".join(f"{rate:,.4g} requests/s of {name}" for name, rate in plan.models.items())
+    models = ", ".join(
+        f"{_rounded(rate, 4)} requests/s of {name}" for name, rate in plan.models.items()
+    )
     cost = "" if plan.usd_per_hour is None else f", {dollars(plan.usd_per_hour)} an hour"
     heading = [("peak", models), ("SLO", plan.objective), ("assumed", "; ".join(plan.assumed))]
     if plan.alone is not None:
         heading.append(("one kind each", f"{dollars(plan.alone)} an hour without the budgets"))
     yield from facts(heading, canvas)
     yield ""
-    yield ((f"{count(plan.gpus, 'GPU')} at the peak{cost}", styles.VALUE),)
+    drawn = [hour.rated_watts for hour in plan.hours if hour.rated_watts is not None]
+    power = f", {max(drawn) / 1e3:,.3g} kW at most" if drawn else ""
+    yield ((f"{count(plan.gpus, 'GPU')} at the peak{cost}{power}", styles.VALUE),)
     rows = [
         (clock(hour.start) if not index else "", servers.model, _servers(servers),
          f"{servers.gpus:,}",
@@ -326,7 +330,7 @@ def by_limits_text(rates: "RatesByLimits", canvas: Canvas) -> Iterator[Line]:
     """The cheapest plan by limits of TTFT and TPOT."""
     heading = [
         ("model", rates.model),
-        ("peak", f"{rates.peak_rate:,.4g} requests/s"),
+        ("peak", f"{_rounded(rates.peak_rate, 4)} requests/s"),
         ("limits", f"kept by {100 * rates.share:g} % of the requests"),
         ("assumed", "; ".join(rates.assumed)),
     ]

@@ -142,10 +142,11 @@ def _open(page: Path) -> bool:
 def verify_report_command(
     run: Run = "latest",
     key: Annotated[
-        Path | None,
+        list[Path] | None,
         option(
             "--key PUBLIC",
-            "Refuse a run that was not signed by this Ed25519 public key (PEM), such as one made anew.",
+            "Refuse a run that was not signed by this Ed25519 public key (PEM), such as one made anew. "
+            "May be repeated: each must have signed.",
         ),
     ] = None,
     as_json: options.Json = False,

@@ -55,9 +55,12 @@ def speak_command(
     from assay.engine.core.transcription import limit_threads
     from assay.engine.loading.speech_files import speech_folder
     from assay.speech.kokoro.speaker import Speaker, check_request
+    from assay.speech.wav import check_wav_path
 
     spoken = _text(text)
     check_request(spoken, voice, speed, as_phonemes=phonemes)
+    if output is not None:
+        check_wav_path(output)
     if as_json and output is None:
         raise InputError("--json: expected --output FILE for the speech, got none")
     play = output is None and sys.stdout.isatty()
@@ -70,13 +73,16 @@ def speak_command(
     first: float | None = None
     with working("speaking") as progress:
         speaker = Speaker(folder, device, compute_type)
+        if not phonemes:
+            speaker.check_words(spoken, voice)
         loaded = time.perf_counter()
         with _Sink(output, player) as sink:
             for sentence in speaker.stream(
                 spoken, voice, speed=speed, seed=seed, as_phonemes=phonemes
             ):
                 sink.write(sentence)
-                first = first or time.perf_counter() - loaded
+                if first is None and sentence.seconds:
+                    first = time.perf_counter() - loaded
                 said.append(sentence)
                 progress(f"{sum(part.seconds for part in said):.1f} s of speech")
     data = _data(spoken, voice, speed, said, output)

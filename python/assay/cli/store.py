@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 Place = Annotated[
     str | None,
-    option("--store FOLDER|s3://BUCKET/PREFIX", "The store; that of ASSAY_STORE if not given."),
+    option(
+        "--store PLACE",
+        "The store: a folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; that "
+        "of ASSAY_STORE if not given.",
+    ),
 ]
 ItemName = Annotated[
     str, argument("ITEM", "An item: KIND/NAME, or a name or the start of one that no other has.")
@@ -40,10 +44,11 @@ Limit = Annotated[int, option("--limit N", "Items at most; 0 for all.")]
 
 
 def store_init_command(place: Place = None, as_json: options.Json = False) -> Report:
-    """Make a store in a folder or an S3-compatible bucket.
+    """Make a store in a folder or a bucket: S3-compatible, of Google Cloud or of Azure.
 
-    One that is there already stays as it is. Keys of a bucket come from AWS_ACCESS_KEY_ID and
-    AWS_SECRET_ACCESS_KEY, its server from AWS_ENDPOINT_URL.
+    One that is there already stays as it is. Keys of a bucket come from the environment:
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, or
+    AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY.
     """
     from assay.store.finding import make_store
 
@@ -152,33 +157,6 @@ def _sent_words(sent: "Sent") -> str:
     return ", ".join(words)
 
 
-def store_pull_command(
-    item: ItemName,
-    place: Place = None,
-    to: Annotated[
-        Path | None,
-        option("--to PATH", "Where it goes; by default where commands look for its kind."),
-    ] = None,
-    version: Annotated[
-        str | None,
-        option("--manifest DIGITS", "The version of this manifest; by default the last pushed."),
-    ] = None,
-    as_json: options.Json = False,
-) -> Report:
-    """Get an item from a store.
-
-    Every byte is hashed; an item of which anything is damaged does not appear. A pull that was cut
-    short goes on where it was.
-    """
-    from assay.store.pulling import pull
-
-    with working("pulling") as progress:
-        pulled = pull(item, place, to=to, version=version, progress=progress)
-    words = f"{pulled.item}: {count(pulled.files, 'file')}, {size(pulled.bytes)}"
-    where = f"was there, whole: {pulled.place}" if pulled.was_there else f"in {pulled.place}"
-    return report_of(pulled, lambda canvas: [words, where], as_json)
-
-
 def store_verify_command(
     item: Annotated[
         str | None, argument("[ITEM]", "One item: KIND/NAME. The whole store if not given.")
@@ -212,39 +190,6 @@ def store_verify_command(
         yield from table(("not whole", "sha256", "", "needed by"), rows, canvas)
 
     return report_of(verified, text, as_json)
-
-
-def store_gc_command(
-    place: Place = None,
-    grace: Annotated[
-        str, option("--grace TIME", "Keep garbage that is younger: 0s, 90m, 24h.")
-    ] = "24h",
-    dry_run: Annotated[bool, option("--dry-run", "Only say what would be removed.")] = False,
-    as_json: options.Json = False,
-) -> Report:
-    """Remove objects that no item refers to: of removed items, and of pushes that were cut short.
-
-    Others may push meanwhile; what a push is about to refer to stays.
-    """
-    from assay.load.workloads.spec import parse_duration
-    from assay.store.collecting import collect
-
-    grace_s = 0.0 if grace in ("0", "0s") else parse_duration("--grace", grace)
-    with working("looking for garbage") as progress:
-        collected = collect(place, grace_s=grace_s, dry_run=dry_run, progress=progress)
-    verb = "would remove" if dry_run else "removed"
-    words = (
-        f"{verb} {count(collected.objects, 'object')}, {count(collected.manifests, 'manifest')}, "
-        f"{count(collected.leftovers, 'leftover')}: {size(collected.bytes)}"
-    )
-
-    def text(canvas: Canvas) -> Iterator[Line]:
-        yield words
-        if collected.waiting:
-            waiting = f"{count(collected.waiting, 'object')}, {size(collected.waiting_bytes)}"
-            yield f"younger than {grace}, and left: {waiting}; --grace 0s takes them too"
-
-    return report_of(collected, text, as_json)
 
 
 def store_list_command(

@@ -14,7 +14,7 @@ from assay.model.language.variables import Variable
 from assay.scenario.questions.sweeping import CatalogSweep
 
 if TYPE_CHECKING:
-    from assay.model.optimizing.sweep_summary import SweepSummary
+    from assay.model.optimizing.sweep_summary import SweepSummary, TargetSummary
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -70,28 +70,34 @@ def summary_lines(summary: "SweepSummary", canvas: Canvas) -> Iterator[Line]:
         of = summary.of[variable.name]
         yield ""
         yield ((variable.name, styles.NAME), f": {variable.meaning}")
-        rows: list[tuple[Part, ...]] = []
-        for name, end in of.ends.items():
-            label = name.replace("_", ", ")
-            if name.endswith("_satisfying") and end == of.ends[name.removesuffix("_satisfying")]:
-                # The end of all points is that of those that satisfy every constraint.
-                continue
-            if end is not None:
-                where = ", ".join(f"{n} = {format_number(v)}" for n, v in end[1].items())
-                rows.append((label, (_shown(variable, end[0]), styles.VALUE), where))
-            elif of.defined:
-                rows.append((label, ("-", styles.VALUE), "no point"))
-        if of.mean is not None:
-            rows.append(("mean", (_shown(variable, of.mean), styles.VALUE), ""))
-        yield from table(("", "value", "at"), rows, canvas)
+        rows = list(_ends(of))
+        # In one unit, with as many digits as tell the ends apart.
+        values = [variable.display.to_coherent(value) for _, value, _ in rows]
+        unit, texts = figure_column(values, variable.display)
+        cells = [
+            (label, (text, styles.VALUE), where)
+            for (label, _, where), text in zip(rows, texts, strict=True)
+        ]
+        yield from table(("", f"value [{unit}]", "at"), cells, canvas)
         yield ((f"sha256 of all values: {of.digest}", styles.FAINT),)
     for name, times in summary.violations.items():
         where = f"violated at {times:,} of {points}"
         yield from wrapped(f"{where}: {name}: {summary.conditions[name]}", canvas, style=styles.BAD)
 
 
-def _shown(variable: Variable, value: float) -> str:
-    return variable.figure(variable.display.to_coherent(value)).text
+def _ends(summary: "TargetSummary") -> Iterator[tuple[str, float, str]]:
+    """The ends and the mean in the display unit, and where they are."""
+    for name, end in summary.ends.items():
+        if name.endswith("_satisfying") and end == summary.ends[name.removesuffix("_satisfying")]:
+            # The end of all points is that of those that satisfy every constraint.
+            continue
+        label = name.replace("_", ", ")
+        if end is not None:
+            yield label, end[0], ", ".join(f"{n} = {format_number(v)}" for n, v in end[1].items())
+        elif summary.defined:
+            yield label, math.nan, "no point"
+    if summary.mean is not None:
+        yield "mean", summary.mean, ""
 
 
 def _column(variable: Variable, rows: Rows, is_axis: bool) -> tuple[str, list[str]]:

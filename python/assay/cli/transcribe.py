@@ -16,7 +16,9 @@ FORMATS = ("text", "srt", "vtt")
 
 
 def transcribe_command(
-    file: Annotated[str, argument("FILE", "A recording, WAV or FLAC; - reads it from a pipe.")],
+    file: Annotated[
+        str, argument("FILE", "A recording: WAV, FLAC, or what ffmpeg reads; - is a pipe.")
+    ],
     model: Annotated[
         str, option("--model MODEL", "A name of assay models, a ggml file or a CTranslate2 folder.")
     ] = "whisper-tiny.en",
@@ -67,7 +69,10 @@ def transcribe_command(
     higher temperatures.
     """
     if format not in FORMATS:
-        raise InputError(f"--format: expected {', '.join(FORMATS)}, got {format}")
+        raise InputError(
+            f"--format: expected {', '.join(FORMATS)}, got {format}",
+            "--json prints JSON" if format.endswith("json") else None,
+        )
     from assay.engine.core.transcription import transcribe
 
     source: str | bytes = sys.stdin.buffer.read() if file == "-" else file

@@ -179,13 +179,16 @@ def _served(file: Path, as_json: bool) -> Report:
                 "" if row.lo is None else f"{min(row.lo, row.hi or row.lo):,.3g} to {row.hi:,.3g}",
                 (f"{row.error:+.1%}", styles.VALUE if row.is_met else styles.BAD),
                 f"{row.bar:.0%}",
+                "" if row.replayed is None else f"{row.replayed:,.4g}",
+                "yes" if row.is_fitted else "",
             )
             for row in answer.figures
         ]
         header = (
             "server", "lengths", "load", "figure", "measured", "predicted", "90 %", "error", "bar",
+            "replayed", "in a fit",
         )  # fmt: skip
-        yield from table(header, rows, canvas, right=(4, 5, 6, 7, 8))
+        yield from table(header, rows, canvas, right=(4, 5, 6, 7, 8, 9))
         met = sum(row.is_met for row in answer.figures)
         yield f"{met} of {count(len(answer.figures), 'figure')} within the bar"
         for name, reason in answer.refused:

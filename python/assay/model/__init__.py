@@ -1,4 +1,11 @@
-"""The equation language: declare variables and relations with units, then ask questions."""
+"""The equation language: declare variables and relations with units, then ask questions.
+
+- `language/`: units, expressions, relations, scopes. `declarations.py`: all declarations by name;
+  `registry.py`: declarations with queries as methods.
+- A folder per kind of query: `resolving/`, `solving/`, `optimizing/`, `uncertainty/`, `comparing/`
+  (differences, sensitivities), `graphs/`, `auditing/`.
+- `tapes/` lowers a cone to a tape, for queries of many points.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -17,6 +17,8 @@ from assay.errors import AssayError
 MOST_AT_ONCE: Final = 2
 """Children that run at a time; the others wait."""
 
+_HINT: Final = "hint: "
+"""What the line begins with that commands print behind an error."""
 _SLOTS: Final = threading.BoundedSemaphore(MOST_AT_ONCE)
 _CHILDREN: Final[set[subprocess.Popen[bytes]]] = set()
 _LOCK: Final = threading.Lock()
@@ -46,10 +48,13 @@ def run_command(words: Sequence[str]) -> bytes:
             with _LOCK:
                 _CHILDREN.discard(child)
     if child.returncode != 0:
-        lines = said.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        errors = [line for line in lines if not line.startswith(_HINT)] or ["it said nothing"]
+        hints = [line.removeprefix(_HINT) for line in lines if line.startswith(_HINT)]
         raise ChildError(
             f"assay {' '.join(words)}: expected an answer, got exit code {child.returncode}: "
-            f"{lines[-1]}"
+            f"{errors[-1]}",
+            hints[-1] if hints else None,
         )
     return printed
 
