@@ -38,7 +38,7 @@ demo-cost: product ## price a training run and print its provenance
 
 test: setup ## run the Rust and Python tests
 	cargo test --workspace --exclude assay-python
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rs
+	$(BIN)/python tests/run_tests.py -n $(WORKERS) --dist worksteal -rs
 
 test-slow: setup ## run the tests too slow for every change
 	cargo test --workspace --exclude assay-python -- --ignored

@@ -52,6 +52,12 @@ def pytest_testnodedown(node: Any, error: object | None) -> None:
     _downs.append(f"{node.gateway.id}: {end}\n{text or 'no stack was written'}")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A crash is no failed test, which might pass alone: end with another exit code."""
+    if _downs:
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say it after everything else."""
     for down in _downs:

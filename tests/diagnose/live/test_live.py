@@ -43,7 +43,7 @@ def loaded():
         gauges={"running": 4.0, "waiting": 3.0, "kv": 0.97},
     )  # fmt: skip
     with fake_server(behavior) as url:
-        yield diagnose_server(url, gpu="h200", duration_s=6.0, most_at_once=4).to_json()
+        yield diagnose_server(url, gpu="h200", duration_s=12.0, most_at_once=4).to_json()
 
 
 def test_the_report_has_the_keys_of_a_trace(loaded):
@@ -119,9 +119,9 @@ def test_tokens_are_counted_and_not_chunks():
         answer = Client(url).complete("m", "one two three", 32)
     assert answer.completion_tokens == 32
     assert len(answer.arrivals_s) == 8
-    # Seven steps after the first chunk, for 31 tokens; a sleep is never shorter than asked for.
-    assert answer.tpot_s is not None
-    assert answer.tpot_s >= 7 * 0.02 / 31
+    # Seven steps come after the first chunk, and a sleep is never shorter than asked for; a busy
+    # machine may read the first chunk late, so the time from the request on bounds them.
+    assert answer.arrivals_s[-1] - answer.sent_s >= 7 * 0.02
     assert answer.tpot_s == pytest.approx((answer.arrivals_s[-1] - answer.arrivals_s[0]) / 31)
 
 
