@@ -210,7 +210,9 @@ def _prefix_cache(scene: Scene) -> Examined:
     # Other new prompts of its length besides: a single one that a busy machine delays would make
     # its repetitions look cached.
     as_long = [
-        probe for probe in scene.probes.of(LENGTH) if abs(probe.prompt_tokens - length) <= 0.05 * length
+        probe
+        for probe in scene.probes.of(LENGTH)
+        if abs(probe.prompt_tokens - length) <= 0.05 * length
     ]
     new = statistics.median(probe.ttft_s for probe in (repeated[0], *as_long))
     again = statistics.median(probe.ttft_s for probe in repeated[1:])
