@@ -99,9 +99,9 @@ struct MmaTile {
                     split(b[k / 8][n][half], x[(k + t + 4 * half) * X_PITCH + warp_position() + n * 8 + g]);
 #pragma unroll
         for (int m = 0; m < M_TILES; m++) {
-            // Tensor cores truncate their sums: those of a tile are added to the others by FMA units, which round.
-            float fresh[N_TILES][4] = {};
-            float(&sums)[N_TILES][4] = PARTS == 2 ? fresh : c[m];
+            // Tensor cores truncate their sums: those of a tile are added to the others by FMA units, which round. Sums
+            // of products of upper parts are the first, and those of products with a lower part the second.
+            float fresh[PARTS][N_TILES][4] = {};
 #pragma unroll
             for (int k = 0; k < TILE_STEPS; k += 8) {
                 const float* rows = weights + (warp_filter() + m * 16 + g) * WEIGHT_PITCH + k + t;
@@ -109,23 +109,27 @@ struct MmaTile {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     split(a[i], rows[i % 2 * 8 * WEIGHT_PITCH + i / 2 * 4]);
-                // The smallest products first.
 #pragma unroll
                 for (int of_a = PARTS - 1; of_a >= 0; of_a--)
 #pragma unroll
                     for (int of_b = PARTS - 1 - of_a; of_b >= 0; of_b--)
 #pragma unroll
                         for (int n = 0; n < N_TILES; n++)
-                            mma_16x8x8_tf32(sums[n], a[0][of_a], a[1][of_a], a[2][of_a], a[3][of_a],
-                                            b[k / 8][n][0][of_b], b[k / 8][n][1][of_b]);
+                            mma_16x8x8_tf32(PARTS == 2 ? fresh[of_a + of_b][n] : c[m][n], a[0][of_a], a[1][of_a],
+                                            a[2][of_a], a[3][of_a], b[k / 8][n][0][of_b], b[k / 8][n][1][of_b]);
             }
             if (PARTS == 1)
                 continue;
 #pragma unroll
             for (int n = 0; n < N_TILES; n++)
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    c[m][n][i] += fresh[n][i];
+                for (int i = 0; i < 4; i++) {
+                    // An infinity leaves NaN, and two large numbers an infinity of either sign: the product of upper
+                    // parts is then infinite or NaN as that of single precision is.
+                    const float lower = fresh[PARTS - 1][n][i];
+                    const bool finite = (__float_as_uint(lower) & 0x7f800000u) != 0x7f800000u;
+                    c[m][n][i] += fresh[0][n][i] + (finite ? lower : 0.0f);
+                }
         }
     }
     template <class T> DEVICE void multiply(const T* weights, const T* x) {

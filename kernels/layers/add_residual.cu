@@ -12,20 +12,26 @@
 typedef VectorAccess<ELEMENT, VECTOR> Access;
 
 KERNEL __launch_bounds__(THREADS)
-add_residual(const ELEMENT* x, const ELEMENT* __restrict__ weight, const ELEMENT* residual, ELEMENT* out, int width,
-             float epsilon, float factor TRACE_PARAMETER) {
+add_residual(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* residual, ELEMENT* out, int width, float epsilon,
+             float factor TRACE_PARAMETER) {
     TRACE_SPAN(0);
     float v[CHUNKS_PER_THREAD][VECTOR], gain[CHUNKS_PER_THREAD][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
     launch_dependents();
-    // No kernel writes the weights, so they are loaded before the dependency resolves.
+    // The preceding kernel may write the weights: before the dependency resolves only L2, which sees that, gets them.
+#pragma unroll
+    for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
+        if (NORM && at < width)
+            prefetch_l2(weight + at);
+    }
+    wait_on_dependency();
 #pragma unroll
     for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
         const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (NORM && at < width)
             Access::load(weight + at, gain[c]);
     }
-    wait_on_dependency();
     float sum = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS_PER_THREAD; c++) {

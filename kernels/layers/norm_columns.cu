@@ -11,8 +11,7 @@
 typedef VectorAccess<ELEMENT, VECTOR> Access;
 
 KERNEL __launch_bounds__(THREADS)
-norm_columns(ELEMENT* x, const ELEMENT* __restrict__ weight, int columns, int first, int width,
-             float epsilon TRACE_PARAMETER) {
+norm_columns(ELEMENT* x, const ELEMENT* weight, int columns, int first, int width, float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();

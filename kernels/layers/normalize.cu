@@ -15,20 +15,27 @@
 typedef VectorAccess<ELEMENT, VECTOR> Access;
 
 KERNEL __launch_bounds__(THREADS)
-normalize(const ELEMENT* x, ELEMENT* residual, const ELEMENT* __restrict__ weight, const ELEMENT* __restrict__ bias,
-          ELEMENT* out, int width, float epsilon TRACE_PARAMETER) {
+normalize(const ELEMENT* x, ELEMENT* residual, const ELEMENT* weight, const ELEMENT* bias, ELEMENT* out, int width,
+          float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     float v[CHUNKS_PER_THREAD][VECTOR], gain[CHUNKS_PER_THREAD][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
     launch_dependents();
-    // No kernel writes the weights, so they are loaded before the dependency resolves.
+    // Weights may be what the preceding kernel writes (gamma + 1 of an adaptive norm): only L2, which sees its
+    // writes, gets them before the dependency resolves. The loads then overlap with those of x.
+#pragma unroll
+    for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
+        const int at = (c * THREADS + threadIdx.x) * VECTOR;
+        if (weight && at < width)
+            prefetch_l2(weight + at);
+    }
+    wait_on_dependency();
 #pragma unroll
     for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
         const int at = (c * THREADS + threadIdx.x) * VECTOR;
         if (weight && at < width)
             Access::load(weight + at, gain[c]);
     }
-    wait_on_dependency();
     float sum = 0.0f;
 #pragma unroll
     for (int c = 0; c < CHUNKS_PER_THREAD; c++) {

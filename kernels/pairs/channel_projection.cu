@@ -25,9 +25,9 @@ constexpr int SLICES = INPUTS / SLICE_K, STAGE_BYTES = FACTORS * STEP_CHANNELS *
 constexpr int WARP_PLACES = TILE_PLACES / 4, N_TILES = WARP_PLACES / 8;
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
-channel_projection(const ELEMENT* x, const ELEMENT* __restrict__ norm_weight, const ELEMENT* __restrict__ norm_bias,
-                   const ELEMENT* __restrict__ weights, const ELEMENT* __restrict__ gates, const ELEMENT* mask,
-                   ELEMENT* out, int rows, int columns, int outputs, float epsilon TRACE_PARAMETER) {
+channel_projection(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* norm_bias, const ELEMENT* weights,
+                   const ELEMENT* gates, const ELEMENT* mask, ELEMENT* out, int rows, int columns, int outputs,
+                   float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];
     __shared__ float factors[TILE_PLACES];
@@ -49,10 +49,9 @@ channel_projection(const ELEMENT* x, const ELEMENT* __restrict__ norm_weight, co
         cp_async_commit();
     };
     launch_dependents();
-    // No kernel writes the weights, so their copies begin before the dependency resolves.
+    wait_on_dependency();
     for (int step = 0; step < STAGES - 1; step++)
         load_step(step);
-    wait_on_dependency();
     const i64 sample = i64(blockIdx.y) * places;
     auto source = [&](int place) {
         const int at = first_place + place;

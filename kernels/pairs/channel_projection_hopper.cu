@@ -24,10 +24,9 @@ constexpr int FACTOR_BYTES = STEP_CHANNELS * 128, STAGE_BYTES = FACTORS * FACTOR
 constexpr int RUNNING = STAGES > 2, AHEAD = STAGES - 1 - RUNNING;
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
-channel_projection_hopper(const ELEMENT* x, const ELEMENT* __restrict__ norm_weight,
-                          const ELEMENT* __restrict__ norm_bias, const ELEMENT* __restrict__ weights,
-                          const ELEMENT* __restrict__ gates, const ELEMENT* mask, ELEMENT* out, int rows, int columns,
-                          int outputs, float epsilon TRACE_PARAMETER) {
+channel_projection_hopper(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* norm_bias,
+                          const ELEMENT* weights, const ELEMENT* gates, const ELEMENT* mask, ELEMENT* out, int rows,
+                          int columns, int outputs, float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ u8 dynamic[];
     __shared__ float factors[TILE_PLACES];
@@ -47,10 +46,9 @@ channel_projection_hopper(const ELEMENT* x, const ELEMENT* __restrict__ norm_wei
         cp_async_commit();
     };
     launch_dependents();
-    // No kernel writes the weights, so their copies begin before the dependency resolves.
+    wait_on_dependency();
     for (int step = 0; step < AHEAD; step++)
         load_step(step);
-    wait_on_dependency();
     const i64 sample = i64(blockIdx.y) * places;
     auto source = [&](int place) {
         const int at = first_place + place;

@@ -1,4 +1,7 @@
 // What kernels over pairs share: LayerNorm of rows into shared memory, and slices of weights by cp.async.
+//
+// Weights and norms are arrays like any other, which the kernel before may have just written: they are read behind
+// wait_on_dependency(), and no pointer is __restrict__, whose loads ptxas may hoist above it.
 #pragma once
 #include "prelude.cuh"
 

@@ -26,10 +26,9 @@ constexpr int M_WARPS = TILE_PLACES / 32, N_WARPS = WARPS / M_WARPS;
 constexpr int WARP_OUTPUTS = STEP_OUTPUTS / N_WARPS, N_TILES = WARP_OUTPUTS / 8;
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
-triangle_update(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* __restrict__ sum_weight,
-                const ELEMENT* __restrict__ sum_bias, const ELEMENT* __restrict__ pair_weight,
-                const ELEMENT* __restrict__ pair_bias, const ELEMENT* __restrict__ gates,
-                const ELEMENT* __restrict__ weights, ELEMENT* out, int places, float epsilon TRACE_PARAMETER) {
+triangle_update(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* sum_weight, const ELEMENT* sum_bias,
+                const ELEMENT* pair_weight, const ELEMENT* pair_bias, const ELEMENT* gates, const ELEMENT* weights,
+                ELEMENT* out, int places, float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];
     __shared__ float partial[THREADS];

@@ -25,10 +25,9 @@ constexpr int GROUP_OUTPUTS = TILE_PLACES == 128 ? STEP_OUTPUTS : STEP_OUTPUTS /
 constexpr int RUNNING = STAGES > 2, AHEAD = STAGES - 1 - RUNNING;
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
-triangle_update_hopper(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* __restrict__ sum_weight,
-                       const ELEMENT* __restrict__ sum_bias, const ELEMENT* __restrict__ pair_weight,
-                       const ELEMENT* __restrict__ pair_bias, const ELEMENT* __restrict__ gates,
-                       const ELEMENT* __restrict__ weights, ELEMENT* out, int places, float epsilon TRACE_PARAMETER) {
+triangle_update_hopper(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* sum_weight, const ELEMENT* sum_bias,
+                       const ELEMENT* pair_weight, const ELEMENT* pair_bias, const ELEMENT* gates,
+                       const ELEMENT* weights, ELEMENT* out, int places, float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     using Tile = SwizzledTile<TILE_PLACES>;
     extern __shared__ u8 dynamic[];

@@ -171,6 +171,25 @@ def test_convolution_by_tiles(tensor_cores: int) -> None:
     check(STRIDED, tensor_cores=tensor_cores)
 
 
+@pytest.mark.parametrize("tensor_cores", [0, 3])
+def test_infinities_and_nan_of_either_operand_are_those_of_single_precision(
+    tensor_cores: int,
+) -> None:
+    """A product a channel: of upper parts without a lower one, with one of either sign, and with infinities."""
+    special = [np.inf, -np.inf, np.nan, 1.0, 1 + 2**-14, 1 - 2**-14, -1 - 2**-14, 0.0, 3e38]
+    factors = np.array(special, np.float32)
+    s = Shape(channels=1, width=len(factors), filters=len(factors)).sized()
+    out = np.full((s.filters, s.width), 7, np.float32)
+    kernel = Kernel(
+        "convolution.cu", ELEMENT="float", TRANSPOSED=0, TENSOR_CORES=tensor_cores, TILE_FILTERS=64,
+        TILE_POSITIONS=64,
+    )  # fmt: skip
+    kernel(1, 256, factors, factors.copy(), None, None, out, np.array(s, np.int32).tobytes())
+    with np.errstate(all="ignore"):
+        expected = factors[:, None] * factors
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tile", [(64, 64), (128, 128), (64, 128)])
 @pytest.mark.parametrize(

@@ -66,10 +66,12 @@ def project(
     shared = tile * (2 * inputs + 16) + stages * (1 + gated) * 64 * 144 + 64 * (2 * tile + 16)
     if groups:
         shared = tile * 2 * inputs + stages * (1 + gated) * 128 // groups * 128 + 1024
+    operands = [norm[0].copy(), norm[1].copy(), weights[0].copy()]
+    gates = weights[1].copy() if gated else None
     kernel(
-        (-(-places // tile), batch), 256, x, norm[0].copy(), norm[1].copy(), weights[0].copy(),
-        weights[1].copy() if gated else None, mask, out, rows, columns, outputs, EPSILON,
-        shared=shared, late=[x, mask], **order,
+        (-(-places // tile), batch), 256, x, *operands, gates, mask, out, rows, columns, outputs, EPSILON,
+        # Weights are arrays of the caller, who may have just converted them.
+        shared=shared, late=[x, mask, *operands, *([] if gates is None else [gates])], **order,
     )  # fmt: skip
     normed = layer_norm(x_values, norm_values[0], norm_values[1])
     expected = normed @ weight_values[0].T * mask_values[..., None]
@@ -91,7 +93,8 @@ ORDERS = [{"backward": False}, {"backward": True, "early_copies": True}]
 def test_projections_are_written_channel_by_channel(
     inputs: int, tile: int, gated: int, transposed: int
 ) -> None:
-    project(inputs=inputs, tile=tile, gated=gated, transposed=transposed, backward=bool(transposed))
+    order = {"backward": bool(transposed), "early_copies": bool(transposed)}
+    project(inputs=inputs, tile=tile, gated=gated, transposed=transposed, **order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -189,10 +192,12 @@ def update(
     out = np.full((batch, places, channels), 0x7FFF, np.uint16)
     ring = max(stages * 128 * (128 if hopper else 144), hidden * (2 * tile + 16))
     padding = 1024 if hopper else 32 * tile
-    operands: list[Any] = [sum_norm[0], sum_norm[1], pair_norm[0], pair_norm[1], gates, weights]
+    operands: list[Any] = [
+        one.copy() for one in (sum_norm[0], sum_norm[1], pair_norm[0], pair_norm[1], gates, weights)
+    ]
     kernel(
-        (-(-places // tile), batch), 256, sums, pairs, *(operand.copy() for operand in operands), out, places, EPSILON,
-        shared=tile * (2 * channels + 2 * hidden) + padding + ring, late=[sums, pairs], **order,
+        (-(-places // tile), batch), 256, sums, pairs, *operands, out, places, EPSILON,
+        shared=tile * (2 * channels + 2 * hidden) + padding + ring, late=[sums, pairs, *operands], **order,
     )  # fmt: skip
     normed = layer_norm(sum_values.swapaxes(1, 2), sum_norm_values[0], sum_norm_values[1])
     gate = sigmoid(

@@ -369,6 +369,28 @@ def test_limits_of_zero_turn_the_kernels_off(
     np.testing.assert_allclose(product(), expected, atol=TOLERANCE * np.abs(expected).max())
 
 
+def test_a_limit_of_zero_turns_large_tiles_off(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch-invariant product never takes them: without them the bits are its."""
+    experts, tokens, inputs = 4, 300, 512
+    x, _ = upload(device, tokens, inputs)
+    matrix, _ = upload_weights(device, experts * 64, inputs)
+    choice = xp.asarray(expert_choice(tokens, 2, experts), device=device)
+
+    def product(*, batch_invariant: bool = False) -> Values:
+        return read(
+            ops.grouped_linear(
+                x, matrix, choice, experts_count=experts, batch_invariant=batch_invariant
+            )
+        )
+
+    expected = product(batch_invariant=True)
+    np.testing.assert_allclose(product(), expected, atol=TOLERANCE * np.abs(expected).max())
+    monkeypatch.setattr("assay.ops.experts.LARGE_TILE_MIN_ROWS", 0)
+    np.testing.assert_array_equal(product(), expected)
+
+
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("tokens", [3, 150, 700])
 def test_experts_in_mxfp4_are_multiplied_as_stored(

@@ -9,6 +9,7 @@ from numpy_operations import take, upload
 
 from assay import ops, xp
 from assay.errors import DeviceError, DTypeError, InputError, ShapeError
+from assay.ops import audio
 from assay.runtime import Device
 
 
@@ -154,6 +155,26 @@ WRONG = [
     (ShapeError, "b of shape (2, any)", lambda: ops.batched_matmul(ONE, upload([[1.0]], "f4"))),
 ]
 ONE = upload([[1.0, 2.0]], "f4")
+
+
+LISTS = [
+    lambda x: audio.resample(x, 2, 1),
+    lambda x: audio.fir(x, ONE),
+    lambda x: audio.recursive_filter(ONE, ONE, x),
+    lambda x: audio.pad(x, 1, 1),
+    lambda x: audio.stft(x, 4),
+    lambda x: ops.activate(x, "silu"),
+    lambda x: ops.softmax(x),
+    lambda x: ops.quantize(x, "q8_0"),
+    lambda x: ops.batched_matmul(x, ONE),
+    lambda x: ops.leaky_relu(x, 0.1),
+]
+
+
+@pytest.mark.parametrize("index", range(len(LISTS)))
+def test_a_list_is_refused_by_its_type(index: int) -> None:
+    with pytest.raises(DTypeError, match="as an array, got list"):
+        LISTS[index]([1.0, 2.0])
 
 
 @pytest.mark.parametrize("index", range(len(WRONG)))

@@ -174,10 +174,10 @@ def test_what_is_not_finite_stays_in_its_row() -> None:
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(128, 128, 128), (33, 40, 50), (20, 16, 17), (64, 100, 31)]
+    ("m", "k", "n"), [(128, 128, 128), (33, 40, 50), (20, 16, 17), (64, 100, 31), (300, 40, 50)]
 )
 def test_products_of_a_batch(transposed: tuple[bool, bool], m: int, k: int, n: int) -> None:
-    """Small matrices of a batch are a thread each, whichever axis is contiguous."""
+    """Small matrices of a batch are a thread each, larger ones several, whichever axis is contiguous."""
     a, b = draw(1, 3, m, k), draw(2, 3, k, n)
 
     def stored(matrix: Values, flipped: bool) -> Array:

@@ -162,6 +162,28 @@ fn freed_memory_is_not_reused_under_running_work() {
 }
 
 #[test]
+fn destroying_a_graph_waits_for_its_launches_on_a_stream_that_captures_now() {
+    let Some(device) = device(CudaOptions::default()) else {
+        return;
+    };
+    let stream = device.create_stream(StreamPriority::Normal).unwrap();
+    let spin = kernel(&device, "spin");
+    device.begin_capture(stream).unwrap();
+    device.launch(stream, &launch(spin, vec![KernelArgument::I64(200_000_000)])).unwrap();
+    let graph = device.end_capture(stream).unwrap();
+    device.launch_graph(graph, stream).unwrap();
+    device.synchronize_stream(stream).unwrap();
+    let beginning = Instant::now();
+    device.launch_graph(graph, stream).unwrap();
+    device.begin_capture(stream).unwrap();
+    device.destroy_graph(graph).unwrap();
+    assert!(beginning.elapsed() >= Duration::from_millis(190));
+    let empty = device.end_capture(stream).unwrap();
+    device.destroy_graph(empty).unwrap();
+    device.destroy_stream(stream).unwrap();
+}
+
+#[test]
 fn kernel_may_use_all_shared_memory_and_argument_errors_are_named() {
     let Some(device) = device(CudaOptions::default()) else {
         return;

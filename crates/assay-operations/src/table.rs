@@ -285,12 +285,13 @@ pub static TABLE: [Signature; 68] = table! {
     // Grouped GEMM: out[i] = activation(x[i / fan_out] @ weights[experts[i]].T + bias[experts[i]]); the
     // weights of all experts are one matrix, one expert below the other. Of expert -1, which is none,
     // nothing is read or written. Up to `gemv_assignments` assignments may each read its own weights, and
-    // up to `small_m_rows` rows of an expert, on average, may take a kernel of small tiles.
+    // up to `small_m_rows` rows of an expert, on average, may take a kernel of small tiles; from
+    // `large_tile_rows` on they may take one of large tiles. A limit of 0 turns its kernels off.
     grouped_linear {
         reads x, weights; may_read bias; reads experts; writes out;
     } {
         integer assignments, fan_out, inputs, outputs, experts_count, activation, batch_invariant,
-        gemv_assignments, small_m_rows;
+        gemv_assignments, small_m_rows, large_tile_rows;
     }
     // low[i] = a[adapters[i]] @ x[i], the first product of a LoRA adapter: the rows of x pass through
     // RMSNorm where there is a gain, and low is 0 for adapter 0, none. The factors of all adapters are one
@@ -330,7 +331,7 @@ pub static TABLE: [Signature; 68] = table! {
         writes expert_outputs, out;
     } {
         integer rows, top_k, inputs, outputs, experts_count, batch_invariant, gemv_assignments,
-        small_m_rows, experts_ready;
+        small_m_rows, large_tile_rows, experts_ready;
     }
     // Points, [count, 4], grouped by cell of a grid of `rows` along y by `columns` along x (`z_size` is its height):
     // pillars in the order of their first points, at most `most_points` of each. Pillar p has points starts[p] to

@@ -138,7 +138,7 @@ def conv_transpose1d(
     output_padding + 1 samples. `precision` is that of `conv1d`.
     """
     name = "conv_transpose1d"
-    check(name, "x", x, x.shape)
+    check(name, "x", x, None)
     if x.ndim not in (2, 3):
         raise ShapeError(f"{name}: expected x of 2 or 3 axes, got {tuple(x.shape)}")
     channels, length = x.shape[-2:]
@@ -236,7 +236,7 @@ def _pair(name: str, what: str, value: Pair, least: int = 1) -> tuple[int, int]:
 
 
 def _check_groups(name: str, x: Array, weight: Array, groups: int, axes: int) -> None:
-    check(name, "x", x, x.shape)
+    check(name, "x", x, None)
     check(name, "weight", weight, (None,) * (axes + 2), (x.dtype,))
     if x.ndim not in (axes + 1, axes + 2):
         raise ShapeError(

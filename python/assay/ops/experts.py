@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from assay._native import ACTIVATIONS
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
@@ -12,6 +14,10 @@ from assay.ops.weights import Weights
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
+
+LARGE_TILE_MIN_ROWS: Final = 48
+"""Assignments of an expert, on average, from which a grouped GEMM on Hopper takes its kernel of large tiles by
+warpgroups; 0 turns it off. What the tiles hold, not measured on a GPU yet."""
 
 
 def route(
@@ -97,7 +103,8 @@ def router(
 ) -> None:
     """RMSNorm of each row into `normed`, and the experts of its logits, as `route` chooses them.
 
-    Few rows are one kernel, which leaves `logits` as they are. Only devices whose capabilities have
+    Few rows are one kernel, which leaves `logits` as they are, and may read gain and biases, as weights, before the
+    previous kernel completes: what writes them must be synchronized with. Only devices whose capabilities have
     `fused_router_max_tokens` implement it.
     """
     name = "router"
@@ -157,10 +164,10 @@ def _check_choice(name: str, count: int, top_k: int, groups: int, top_groups: in
         )
 
 
-def _kernel_limits(device: Device) -> tuple[int, int]:
-    """Up to which assignments, and mean rows of an expert, which kernels are faster."""
+def _kernel_limits(device: Device) -> tuple[int, int, int]:
+    """Up to and from which assignments, and mean rows of an expert, which kernels are faster; 0 turns one off."""
     known = device.capabilities
-    return known.grouped_gemv_max_assignments, known.grouped_small_m_max_rows
+    return (known.grouped_gemv_max_assignments, known.grouped_small_m_max_rows, LARGE_TILE_MIN_ROWS)
 
 
 def _grouped_count(assignments: int, outputs: int, experts_count: int, weights: Weights) -> Count:
@@ -192,7 +199,7 @@ def grouped_linear(
     after row; the result has a row for each, which is not written where the expert is -1, none.
     """
     name = "grouped_linear"
-    check(name, "experts", experts, experts.shape, I32)
+    check(name, "experts", experts, None, I32)
     check(name, "x", x, (None, weights.shape[1]))
     assignments, (rows, inputs) = experts.size, x.shape
     if not rows or assignments % rows:

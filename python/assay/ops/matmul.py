@@ -25,9 +25,9 @@ def batched_matmul(
 
     On a GPU the result has the dtype of `a` where `out` has it.
     """
+    check("batched_matmul", "a", a, None, DENSE)
     if a.ndim < 2:
         raise ShapeError(f"batched_matmul: expected a with at least 2 axes, got {tuple(a.shape)}")
-    check("batched_matmul", "a", a, a.shape, DENSE)
     check("batched_matmul", "b", b, (*a.shape[:-2], a.shape[-1], None), DENSE)
     *batch, m, k = a.shape
     n = b.shape[-1]

@@ -52,12 +52,12 @@ def check(
     operation: str,
     name: str,
     array: object,
-    shape: Sequence[int | None],
+    shape: Sequence[int | None] | None,
     types: Sequence[DType] | None = None,
 ) -> Array:
     """Check that an argument is an array of this shape, where None is any extent, and dtype.
 
-    Without types, the device's activation dtypes are accepted.
+    Without a shape, any is accepted; without types, the device's activation dtypes are accepted.
     """
     if not isinstance(array, Array):
         raise DTypeError(
@@ -72,6 +72,8 @@ def check(
             f"{operation}: expected {name} of {expected}, got {array.dtype}",
             f"convert it with assay.xp.astype(x, assay.xp.{types[0].name})",
         )
+    if shape is None:
+        return array
     fits = len(array.shape) == len(shape) and all(
         required is None or required == extent
         for required, extent in zip(shape, array.shape, strict=True)

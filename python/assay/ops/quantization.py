@@ -25,7 +25,7 @@ def _block(operation: str, format: str) -> tuple[int, int]:
 
 def quantize(x: Array, format: str, *, label: str | None = None) -> Array:
     """`x` in another format: an array of its dtype, or blocks along the last axis as bytes."""
-    check("quantize", "x", x, x.shape)
+    check("quantize", "x", x, None)
     if format in DTYPES:
         out = allocation.empty(x.device, x.shape, DTYPES[format], "quantize")
         packed = operand("quantize", "out", out) if out.size else None
@@ -53,7 +53,7 @@ def dequantize(x: Array, format: str, shape: Sequence[int], *, label: str | None
         packed = operand("dequantize", "x", x) if x.size else None
     else:
         values, size = _block("dequantize", format)
-        check("dequantize", "x", x, x.shape, (dtypes.uint8,))
+        check("dequantize", "x", x, None, (dtypes.uint8,))
         if out.size % values or x.size != out.size // values * size:
             raise ShapeError(
                 f"dequantize: expected {out.size / values * size:g} bytes of {format} for shape "

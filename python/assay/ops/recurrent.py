@@ -77,7 +77,7 @@ def _run(
     out: Array | None,
     label: str | None,
 ) -> tuple[Array, State]:
-    check(name, "x", x, x.shape, F32)
+    check(name, "x", x, None, F32)
     if x.ndim not in (2, 3):
         raise ShapeError(f"{name}: expected x of 2 or 3 axes, got {tuple(x.shape)}")
     batched = x.ndim == 3

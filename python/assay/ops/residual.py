@@ -13,7 +13,7 @@ def scale(x: Array, factor: float = 1.0, *, softcap: float = 0.0, label: str | N
     """Multiply `x` by a factor, in place; a softcap c then bounds it by c * tanh(x / c)."""
     # Logits are float32 on every device.
     kinds = (*x.device.capabilities.activation_dtypes, dtypes.float32)
-    check("scale", "x", x, x.shape, kinds)
+    check("scale", "x", x, None, kinds)
     if not softcap >= 0:
         raise InputError(f"scale: expected a softcap of 0 or more, got {softcap}")
     call(

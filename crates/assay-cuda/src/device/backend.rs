@@ -62,6 +62,15 @@ impl CudaDevice {
         freed.fold(Ok(()), Result::and)
     }
 
+    /// Blocks until the queued work of a stream has finished, also while it captures.
+    fn finish_queued(&self, operation: Operation, stream: &Stream) -> Result<()> {
+        // Captured work is not queued; `before` covers the work queued before the capture.
+        let before = lock(&stream.capture)
+            .as_ref()
+            .map(|member| stream.synchronize_event(operation, &member.before, &self.watchdog));
+        before.unwrap_or_else(|| stream.synchronize(operation, &self.watchdog))
+    }
+
     /// An event recorded on a stream, finished or not.
     fn recorded(&self, operation: Operation, event: EventId) -> Result<Arc<Event>> {
         match self.state(operation, event)? {
@@ -110,15 +119,7 @@ impl Backend for CudaDevice {
         let operation = Operation::FreeHost;
         self.memory.check_host_start(pointer)?;
         for stream in self.all_streams() {
-            // Captured work is not queued; `before` covers the work queued before the capture.
-            let before = match &*lock(&stream.capture) {
-                Some(member) => {
-                    let before = &member.before;
-                    Some(stream.synchronize_event(operation, before, &self.watchdog))
-                }
-                None => None,
-            };
-            before.unwrap_or_else(|| stream.synchronize(operation, &self.watchdog))?;
+            self.finish_queued(operation, &stream)?;
         }
         self.memory.free_host(pointer)
     }
@@ -375,19 +376,18 @@ impl Backend for CudaDevice {
         let Some(found) = removed else {
             return Err(BackendError::UnknownGraph { operation, graph });
         };
-        // The driver does not specify what happens to running launches, so wait for them.
-        let launched_on = std::mem::take(&mut *lock(&found.launched_on));
-        for stream in &launched_on {
-            if stream.outside_capture(operation).is_ok() {
-                stream.synchronize(operation, &self.watchdog)?;
-            }
+        // The driver does not specify what happens to running launches, so wait for them. Where that
+        // fails, memory is freed behind them: also blocks that the capture stream still has, which
+        // it later frees behind its own work alone.
+        let mut done = Ok(());
+        for stream in std::mem::take(&mut *lock(&found.launched_on)) {
+            done = done.and(self.finish_queued(operation, &stream));
+            self.memory.free_after(&stream)?;
         }
         let scratch = std::mem::take(&mut *lock(&found.scratch));
-        self.free_unshared(scratch, &launched_on)?;
-        match found.region {
-            Some((_, slots)) => self.memory.free_device(slots, &[]),
-            None => Ok(()),
-        }
+        let freed = self.free_unshared(scratch, &[]);
+        let slots = found.region.map_or(Ok(()), |(_, slots)| self.memory.free_device(slots, &[]));
+        done.and(freed).and(slots)
     }
 
     fn tracer(&self) -> Option<&dyn Tracer> {

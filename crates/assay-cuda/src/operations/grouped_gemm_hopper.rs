@@ -17,14 +17,18 @@ const HALF_OUTPUTS: u64 = 128;
 const TILE_K: u64 = 64;
 /// Shared memory: four stages of rows of 128 bytes, aligned to a swizzle atom.
 const SHARED_BYTES: u64 = 4 * (TILE_ROWS + 2 * HALF_OUTPUTS) * 128 + 1024;
-/// Assignments of an expert, on average, from which tiles of so many rows are filled well enough.
-const MIN_ROWS_PER_EXPERT: u64 = 48;
+
+/// Whether experts have `least` assignments on average, and fill tiles of so many rows well enough; 0 is never.
+fn fills_tiles(assignments: u64, experts: u64, least: u64) -> bool {
+    least > 0 && assignments >= least.saturating_mul(experts)
+}
 
 /// Launches the kernel if it supports the shape, and returns whether it did.
 pub(super) fn try_grouped_gemm_hopper(call: &Call<'_>, grouped: &GroupedLinear) -> Result<bool> {
     let facts = call.queue.device().facts();
     let columns = if grouped.gated { grouped.outputs / 2 } else { grouped.outputs };
-    let many = grouped.assignments >= MIN_ROWS_PER_EXPERT * grouped.experts_count;
+    let least = call.size("large_tile_rows")?;
+    let many = fills_tiles(grouped.assignments, grouped.experts_count, least);
     let shaped = grouped.inputs.is_multiple_of(TILE_K) && columns.is_multiple_of(8);
     let aligned = [grouped.weights.pointer, grouped.out.pointer]
         .into_iter()
@@ -67,4 +71,16 @@ pub(super) fn try_grouped_gemm_hopper(call: &Call<'_>, grouped: &GroupedLinear) 
     };
     call.queue.launch(&function, config, &arguments)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fills_tiles;
+
+    #[test]
+    fn tiles_are_for_experts_of_many_rows_and_a_limit_of_zero_turns_them_off() {
+        assert!(fills_tiles(6144, 128, 48));
+        assert!(!fills_tiles(6143, 128, 48));
+        assert!(!fills_tiles(1 << 20, 128, 0));
+    }
 }

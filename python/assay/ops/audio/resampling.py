@@ -22,7 +22,7 @@ def resample(
     over 20 times the larger factor, plus 1.
     """
     name = "resample"
-    check(name, "x", x, x.shape, F32)
+    check(name, "x", x, None, F32)
     if x.ndim == 0 or not isinstance(up, int) or not isinstance(down, int) or min(up, down) < 1:
         raise InputError(f"{name}: expected a signal and factors of 1 or more, got {up} and {down}")
     divisor = math.gcd(up, down)
@@ -131,7 +131,7 @@ def recursive_filter(
 
 def _signals(name: str, x: Array) -> tuple[tuple[int, ...], int]:
     """The axes before the samples, and how many samples there are."""
-    check(name, "x", x, x.shape, F32)
+    check(name, "x", x, None, F32)
     if x.ndim == 0:
         raise ShapeError(f"{name}: expected signals (..., samples), got a scalar")
     return x.shape[:-1], x.shape[-1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def pad(x: Array, before: int, after: int, *, mode: str = "reflect", value: float = 0.0) -> Array:
     """The last axis with elements before and after it: reflected, its ends repeated ("edge"), or constant."""
-    check("pad", "x", x, x.shape, F32)
+    check("pad", "x", x, None, F32)
     if min(before, after) < 0 or mode not in ("reflect", "edge", "constant") or x.ndim == 0:
         raise InputError(
             f"pad: expected 0 or more elements, reflect, edge or constant, got {before}, {after} and {mode}"
@@ -55,7 +55,7 @@ def interpolate(
     Places are exact, where PyTorch rounds them to single precision: of 10,000 elements, its linear results are off by
     2e-3 of a step, and a few of the nearest are neighbors.
     """
-    check("interpolate", "x", x, x.shape, F32)
+    check("interpolate", "x", x, None, F32)
     if mode not in ("nearest", "linear") or x.ndim == 0 or length < 0:
         raise InputError(
             f"interpolate: expected a length and nearest or linear, got {length} and {mode}"

@@ -42,7 +42,7 @@ def stft(
     or the magnitude or power of it, as float32.
     """
     name = "stft"
-    check(name, "x", x, x.shape, F32)
+    check(name, "x", x, None, F32)
     if x.ndim == 0 or value not in native.FRAME_VALUES or pad_mode not in ("reflect", "constant"):
         raise InputError(
             f"{name}: expected a signal, a value of {', '.join(native.FRAME_VALUES)} and a pad_mode of reflect or "
@@ -100,7 +100,7 @@ def istft(
     extends it by zeros; without it, it ends with the last frame, or at its center.
     """
     name = "istft"
-    check(name, "spectrum", spectrum, spectrum.shape, (dtypes.complex64,))
+    check(name, "spectrum", spectrum, None, (dtypes.complex64,))
     if spectrum.ndim < 2 or spectrum.shape[-2] < 2:
         raise ShapeError(f"{name}: expected (..., bins, frames), got {tuple(spectrum.shape)}")
     n_fft, count = 2 * (spectrum.shape[-2] - 1), spectrum.shape[-1]

@@ -1,4 +1,4 @@
-//! Products of many small matrices, a thread each.
+//! Products of many small matrices, a thread each, or a thread for some rows of each.
 
 use super::finite::AllFinite;
 use super::packing::{pack_columns, pack_rows};
@@ -14,6 +14,8 @@ use std::cell::RefCell;
 
 /// Rows, columns and depth from which packing pays off.
 const LEAST: usize = 16;
+/// Rows of a product from which a thread packs all of its columns for them alone.
+const LEAST_ROWS: usize = 2 * SPLIT_SIDE;
 /// Packed columns that stay in the L2 of a core.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -32,6 +34,12 @@ pub(crate) fn split_products_apply(batch: usize, a: &Matrix, b: &Matrix) -> bool
         && steps * size_of::<SplitStep>() <= MOST_BYTES
 }
 
+/// Rows of a product that a thread computes, so that there is work for all threads.
+fn rows_of_a_task(rows: usize, batch: usize, threads: usize) -> usize {
+    let parts = threads.div_ceil(batch).min(rows / LEAST_ROWS).max(1);
+    rows.div_ceil(parts).next_multiple_of(SPLIT_SIDE)
+}
+
 /// Writes the product of each pair of matrices, row-major, one after the other; returns false where a number is not
 /// finite, and they are not to be used.
 pub(crate) fn split_products<'a>(
@@ -43,11 +51,18 @@ pub(crate) fn split_products<'a>(
 ) -> bool {
     let finite = AllFinite::default();
     let batch = out.len() / each;
+    let rows = matrices(0).0.rows;
+    let most = rows_of_a_task(rows, batch, context.threads.count());
+    let parts = rows.div_ceil(most);
     let out = DisjointSlice::new(out);
-    context.threads.run(batch, &|index| {
+    context.threads.run(batch * parts, &|task| {
+        let (index, first) = (task / parts, task % parts * most);
         let (a, b) = matrices(index);
-        // SAFETY: products do not overlap.
-        let out = unsafe { out.slice_mut(index * each..(index + 1) * each) };
+        let rows = most.min(a.rows - first);
+        let a = Matrix { data: &a.data[first * a.row_stride..], rows, ..a };
+        let begin = index * each + first * b.columns;
+        // SAFETY: rows of products do not overlap.
+        let out = unsafe { out.slice_mut(begin..begin + rows * b.columns) };
         PACKED.with_borrow_mut(|buffers| {
             finite.note(amx.run(Product { amx, a, b, out, buffers }));
         });
@@ -158,4 +173,19 @@ pub(crate) fn pack_column_panel<V: Vector>(
         }
     }
     finite
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows_of_a_task;
+
+    #[test]
+    fn few_products_are_divided_among_all_threads() {
+        // A thread each; eight for each of two; rows too few to divide; as many parts as rows suffice for.
+        assert_eq!(rows_of_a_task(1024, 16, 16), 1024);
+        assert_eq!(rows_of_a_task(1024, 2, 16), 128);
+        assert_eq!(rows_of_a_task(100, 2, 16), 128);
+        assert_eq!(rows_of_a_task(200, 2, 64), 96);
+        assert_eq!(rows_of_a_task(16, 3, 1), 32);
+    }
 }
