@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -46,13 +48,31 @@ def test_steps_are_captured_on_one_stream_however_often_they_are_rebuilt() -> No
     """Each stream has scratch memory of its own, which graphs share: 280 MB of an 8B model."""
     device = new_device(pool_bytes=64 << 20)
     with Engine.load(synthetic_model(seed=22), device, kv_tokens=512) as engine:
-        first = device.stream().number
-        for batch in (2, 3, 4):
+        for _ in range(2):
+            before = device.stream().number
+            for batch in (2, 3, 4):
+                engine.configure({"max_batch": batch})
+                engine.generate([PROMPT], GREEDY)
+            assert device.stream().number == before + 1
             engine.sleep()
             engine.wake_up()
-            engine.configure({"max_batch": batch})
-            engine.generate([PROMPT], GREEDY)
-        assert device.stream().number == first + 1
+
+
+def test_an_engine_that_sleeps_or_is_closed_keeps_no_stream_and_so_no_scratch_memory() -> None:
+    with Engine.load(
+        fixture_files("llama"), NAME, speculation_depth=2, speculation_method="draft_model"
+    ) as engine:
+        engine.generate([PROMPT], GREEDY)
+        streams = engine._state._capture_streams
+        asleep = [weakref.ref(stream) for stream in streams.values()]
+        engine.sleep()
+        gc.collect()
+        assert [one() for one in asleep] == [None] * 2
+        engine.wake_up()
+        engine.generate([PROMPT], GREEDY)
+        closed = [weakref.ref(stream) for stream in streams.values()]
+    gc.collect()
+    assert [one() for one in closed] == [None] * 2
 
 
 def test_weights_stay_on_the_device_when_others_need_memory_later() -> None:

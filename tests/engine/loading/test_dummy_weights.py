@@ -10,6 +10,7 @@ from assay.engine import Engine, SamplingParams
 from assay.engine.loading import dummy_weights, open_model
 from assay.engine.loading.configuration import validated
 from assay.engine.loading.description import describe_model
+from assay.engine.loading.dummy_checkpoint import write_checkpoint
 from assay.engine.loading.tensor_shapes import expected_shapes
 
 SMALL = {
@@ -30,6 +31,21 @@ def small(monkeypatch, tmp_path):
     shape = dummy_weights.SHAPES["llama-3-8b-shape"] | SMALL
     monkeypatch.setitem(dummy_weights.SHAPES, "small-shape", shape)
     return tmp_path
+
+
+def test_checkpoint_is_rewritten_where_it_is_not_as_plain_as_asked(small):
+    folder = small / "checkpoint"
+
+    def written(plain):
+        write_checkpoint(folder, "small-shape", plain=plain)
+        [shard] = folder.glob("*.safetensors")
+        return shard.read_bytes(), shard.stat().st_mtime_ns
+
+    random, _ = written(plain=False)
+    plain, time = written(plain=True)
+    assert plain != random
+    assert written(plain=True) == (plain, time), "kept"
+    assert written(plain=False)[0] == random
 
 
 def test_random_file_is_generated_once_and_mapped_by_every_matrix(small):

@@ -12,7 +12,8 @@ from fake_engine import FakeEngine
 from running_server import Serving
 from whisper_folders import write_ctranslate2
 
-from assay.engine.server import speech_cards
+from assay.engine.core.transcription import SpeechModel
+from assay.engine.server import audio, speech_cards
 from assay.engine.server.errors import ApiError
 from assay.engine.server.multipart import read_form
 
@@ -101,6 +102,40 @@ def test_an_english_model_does_not_translate(client: openai.OpenAI, speech: str)
     }
     with pytest.raises(openai.NotFoundError, match="model: expected"):
         client.audio.translations.create(model="other", file=("a.wav", recording()))
+    with pytest.raises(openai.BadRequestError, match="language de: expected a model") as caught:
+        client.audio.transcriptions.create(model=speech, file=("a.wav", recording()), language="de")
+    assert caught.value.param == "language"
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"timestamp_granularities": ["word"]}, "timestamp_granularities"),
+        ({"language": "de"}, "language"),
+        ({"prompt": "Names"}, "prompt"),
+        ({"temperature": 0.5}, "temperature"),
+        ({"extra_body": {"beam_size": "2"}}, "beam_size"),
+    ],
+)
+def test_what_moonshine_has_not_is_refused_by_field(
+    client: openai.OpenAI,
+    speech: str,
+    monkeypatch: pytest.MonkeyPatch,
+    more: dict[str, object],
+    param: str,
+) -> None:
+    # Options are looked at before the model, which is not a Whisper's here and is never run.
+    monkeypatch.setattr(
+        SpeechModel, "__init__", lambda self, *_: setattr(self, "_opened", object())
+    )
+    monkeypatch.setattr(audio, "beams_of", lambda _: 1)
+    given = {"model": speech, "file": ("a.wav", recording()), **more}
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.audio.transcriptions.create(**given)  # type: ignore[call-overload]
+    assert caught.value.param == param
+    assert str(caught.value.body["message"]).startswith(  # type: ignore[index]
+        f"{param}: expected none for moonshine"
+    )
 
 
 def test_models_of_speech_are_listed_behind_the_language_model(

@@ -72,6 +72,9 @@ def test_body_that_is_not_json(http: httpx.Client) -> None:
         ("/completion", "use /v1/completions"),
         ("/sleep", "--enable-sleep-mode"),
         ("/start_profile", "--trace FOLDER"),
+        ("/v1/audio/transcriptions", "start the server with --transcription-model NAME"),
+        ("/v1/audio/translations", "start the server with --transcription-model NAME"),
+        ("/v1/audio/voices", "/v1/audio/speech says a text"),
     ],
 )
 def test_paths_of_other_servers_name_what_is_here(http: httpx.Client, path: str, hint: str) -> None:

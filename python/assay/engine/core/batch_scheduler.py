@@ -52,7 +52,7 @@ class BatchScheduler:
         self.max_batch = max_batch
         self.token_budget = token_budget
         self.speculation_depth = speculation_depth
-        self._proposer = proposer
+        self.proposer = proposer
         self.pacer = pacer or StepPacer(0.0)
         self._policy = policy
         self.waiting: list[Request] = []
@@ -89,8 +89,8 @@ class BatchScheduler:
     def remove(self, request: Request) -> None:
         """Remove a waiting or running request and free its blocks."""
         (self.waiting if request.sequence_id is None else self.running).remove(request)
-        if self._proposer is not None:
-            self._proposer.release(request)
+        if self.proposer is not None:
+            self.proposer.release(request)
         self._free_blocks(request)
 
     def preempt(self, request: Request) -> None:
@@ -103,8 +103,8 @@ class BatchScheduler:
         """Move a running request back to the queue and free its blocks."""
         self.running.remove(request)
         self._free_blocks(request)
-        if self._proposer is not None:
-            self._proposer.release(request)
+        if self.proposer is not None:
+            self.proposer.release(request)
         self.add(request)
 
     def requeue_all(self) -> None:
@@ -130,8 +130,8 @@ class BatchScheduler:
         self.ran_out_of_blocks = False
         running = self._running_by_urgency()
         budget = limit = self._step_budget(running)
-        if self._proposer is not None and self.speculation_depth:
-            self._propose(self._proposer, running)
+        if self.proposer is not None and self.speculation_depth:
+            self._propose(self.proposer, running)
         for request in running:
             # A preempted request has no sequence any more; one whose last token is pending has
             # nothing left to compute.

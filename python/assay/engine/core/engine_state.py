@@ -24,7 +24,7 @@ from assay.engine.runner.recording import EngineRecorder
 from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, OutOfMemoryError
 from assay.lazy_import import LazyModule
-from assay.runtime import Device
+from assay.runtime import Device, Stream
 from assay.runtime.graphs import Graph
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class EngineState:
         """Keeps the weights of an engine that has slept on the device."""
         self.asleep: Evicted | None = None
         """What became of the weights; None while it is awake."""
-        # Kept over every rebuild, with the scratch memory that their graphs share.
-        self._capture_stream, self._draft_stream = device.stream(), device.stream()
+        self._capture_streams: dict[str, Stream] = {}
         self._check_adapters(self.adapters)
         self._base_model = self._build_base_model()
         self.model = self._with_adapters(self._base_model)
@@ -228,9 +227,6 @@ class EngineState:
         """Move the weights to the host and free everything else; no request may be under way."""
         if self.asleep is None:
             self._free()
-            if self._keeps_resident is not None:
-                self._keeps_resident.close()
-                self._keeps_resident = None
             self.asleep = residence.evict(self.device, self._models)
             self.device.trim()
         return self.asleep
@@ -240,7 +236,7 @@ class EngineState:
         if self.asleep is None:
             return
         try:
-            self._keeps_resident = residence.restore(self._capture_stream, self._models)
+            self._keeps_resident = residence.restore(self._capture_stream("steps"), self._models)
             self.kv = self._build_cache()
             self._runner = self._build_runner()
             self.proposer = self._build_proposer()
@@ -262,15 +258,23 @@ class EngineState:
     def close(self) -> None:
         """Free the memory; the weights stay for other engines."""
         self._free()
-        if self._keeps_resident is not None:
-            self._keeps_resident.close()
-            self._keeps_resident = None
 
     def _free(self) -> None:
         """Free all but the weights."""
         self._drop_proposer()
         self._drop_runner()
         self.kv.free()
+        if self._keeps_resident is not None:
+            self._keeps_resident.close()
+            self._keeps_resident = None
+        # The scratch memory of a stream lives as long as it.
+        self._capture_streams.clear()
+
+    def _capture_stream(self, purpose: str) -> Stream:
+        """What graphs are captured on: kept over every rebuild, with the scratch memory that they share."""
+        if purpose not in self._capture_streams:
+            self._capture_streams[purpose] = self.device.stream()
+        return self._capture_streams[purpose]
 
     def _rebuild(self, components: Collection[str], roll_back: Callable[[], None]) -> None:
         """Rebuild components; if that fails, rebuild them with the settings before."""
@@ -313,7 +317,7 @@ class EngineState:
     def _drop_proposer(self) -> None:
         if self.proposer is not None:
             self.proposer.close()
-            self.proposer = None
+            self.proposer = self.scheduler.proposer = None
 
     def _check_adapters(self, adapters: Sequence[LoraAdapter | None]) -> None:
         if any(adapters):
@@ -404,7 +408,7 @@ class EngineState:
                 self.context_limit,
                 self._prefix_caching,
                 self._draft_model,
-                self._draft_stream,
+                self._capture_stream("drafts"),
             )
         )
 
@@ -435,7 +439,7 @@ class EngineState:
             graphs_per_step=settings.graphs_per_step,
             # Splits are summed in another order: deterministic mode reads a context unsplit.
             num_splits=1 if settings.deterministic else settings.attention_split,
-            capture_stream=self._capture_stream,
+            capture_stream=self._capture_stream("steps"),
         )
         runner.recorder = self._recorder
         return runner

@@ -36,7 +36,7 @@ _FOLLOWING: Final = 50.0
 def write_checkpoint(folder: Path, name: str, *, plain: bool = False) -> None:
     """Write a model of `SHAPES` in bf16, with a tokenizer that makes a token of every byte.
 
-    Eight billion weights take 16 GB. A folder that is complete already stays as it is.
+    Eight billion weights take 16 GB. A folder that is complete already, and as plain, stays as it is.
 
     Random weights answer with tokens that no text leads to again, and choose each by next to nothing: whatever
     rounds otherwise answers otherwise. `plain` answers are letters, each of which follows from the one before,
@@ -45,8 +45,12 @@ def write_checkpoint(folder: Path, name: str, *, plain: bool = False) -> None:
     if name not in SHAPES:
         raise unknown_name("shape", name, SHAPES)
     index = folder / "model.safetensors.index.json"
+    metadata = {"plain": True} if plain else {}
     if index.exists():
-        return
+        if json.loads(index.read_text(encoding="utf-8")).get("metadata") == metadata:
+            return
+        # Half of the one and half of the other is complete as neither.
+        index.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     weight_map: dict[str, str] = {}
     model = dummy_model(name)
@@ -62,7 +66,7 @@ def write_checkpoint(folder: Path, name: str, *, plain: bool = False) -> None:
     _write_json(folder / "tokenizer_config.json", _TOKENIZER)
     byte_library(stated["vocab_size"]).save(str(folder / "tokenizer.json"))
     # Last: it says that the rest is there.
-    _write_json(index, {"metadata": {}, "weight_map": weight_map})
+    _write_json(index, {"metadata": metadata, "weight_map": weight_map})
 
 
 def _plain(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:

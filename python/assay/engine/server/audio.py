@@ -93,8 +93,7 @@ class Transcriptions:
         try:
             return samples, self._model.transcriber(options)
         except InputError as error:
-            # Of a good recording: what the model does not have, such as the task of translating.
-            raise ApiError(_with_hint(error), param="model") from None
+            raise _refused(error) from None
 
     def _without_silence(self, samples: Any) -> VadFilter:
         if self._detector is None:
@@ -233,6 +232,14 @@ def _without_words(data: dict[str, Any]) -> dict[str, Any]:
 
 def _with_hint(error: AssayError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+def _refused(error: InputError) -> ApiError:
+    """The refusal of an option that the model does not have, by the name of its field."""
+    message = _with_hint(error).replace("word_times:", "timestamp_granularities:", 1)
+    name = message.replace(":", " ").split(" ", 1)[0]
+    # The task is the path: another model has it.
+    return ApiError(message, param=name if name in _FIELDS else "model")
 
 
 def _cuts_silence(fields: Mapping[str, FormField]) -> bool:

@@ -56,7 +56,11 @@ _PATHS: Final = {
     "/completion": "use /v1/completions",
     "/infill": "use /v1/completions with suffix",
     "/v1/messages": "Anthropic's interface is not served: use /v1/chat/completions",
-    "/v1/audio": "models here read and write text",
+    **dict.fromkeys(
+        ("/v1/audio/transcriptions", "/v1/audio/translations"),
+        "start the server with --transcription-model NAME",
+    ),
+    "/v1/audio": "/v1/audio/speech says a text; --transcription-model NAME of the server serves transcriptions",
     "/v1/images": "models here read and write text",
     "/v1/moderations": "no model here judges texts",
     "/v1/files": "nothing is stored here",
