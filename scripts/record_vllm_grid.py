@@ -3,8 +3,10 @@
     python scripts/record_vllm_grid.py MODEL grid.json --run "batch --input-tokens 1024 --concurrency 64"
 
 Servers of up to four settings run at once, vLLM's defaults among them each time and twice the first time. They
-are measured in turns under each workload. The file has every block; what is printed is the gain over the
-defaults beside a point, with the standard error of its rounds. What the two defaults differ by is noise.
+are measured in turns under each workload. The file has every block, and is written after each; what is printed
+is the gain over the defaults beside a point, with the standard error of its rounds. What the two defaults differ by
+is noise. Blocks that were not measured are named in the file and printed: a server that does not start lacks its own,
+one that is lost later all that would have come after it.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import math
 import shlex
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from assay import json_records
+from assay import json_records, paths
+from assay.errors import AssayError
 from assay.improve.engines.opening import open_engine
-from assay.improve.engines.protocol import Engine, TrialFailedError
+from assay.improve.engines.protocol import Engine, Room, TrialFailedError
 from assay.improve.experiments.blocks import requests_for
 from assay.improve.loop.progress import Silent
 from assay.load.workloads.measurement import Setting
@@ -29,6 +33,8 @@ from assay.runs.subject import workload_for
 from assay.runs.subject_options import SubjectOptions
 
 Point = Mapping[str, Setting]
+Place = tuple[int, str, str, int]
+"""Wave, workload, point and round of a block."""
 
 POINTS: Final[tuple[Point, ...]] = (
     {"max_num_batched_tokens": 16384},
@@ -55,13 +61,14 @@ def main() -> None:
     try:
         gpu = "cuda" in engine.describe().capabilities
         workloads = [workload_for(_asked(text), Silent(), gpu=gpu) for text in options.run]
-        visits = list(_visits(engine, workloads, options.rounds))
+        lost = _record(engine, workloads, options.rounds, options.out, Path(options.model).name)
     finally:
         engine.close()
-    data = {"format": 1, "model": Path(options.model).name, "visits": visits}
-    options.out.write_text(json_records.dumps(data, 2) + "\n", encoding="utf-8")
-    for line in table(visits):
-        print(line)
+    if lost is not None:
+        print(f"error: {lost.message}", file=sys.stderr)
+        if lost.hint:
+            print(f"hint: {lost.hint}", file=sys.stderr)
+        sys.exit(lost.exit_code)
 
 
 def _asked(text: str) -> SubjectOptions:
@@ -77,13 +84,74 @@ def _asked(text: str) -> SubjectOptions:
     )
 
 
-def _visits(engine: Engine, workloads: Sequence[Workload], rounds: int) -> Iterator[dict[str, Any]]:
-    """Every block of every point, wave after wave."""
+def _record(
+    engine: Engine, workloads: Sequence[Workload], rounds: int, out: Path, model: str
+) -> AssayError | None:
+    """Measure all blocks, the file written after each; the error that ended it before."""
     residents = engine.residents()
     assert residents is not None
     room = residents.room(max(map(_tokens_at_once, workloads)))
     _say(room.sentence)
-    for number, wave in enumerate(waves(POINTS, max(room.servers, 2))):
+    all_waves = list(waves(POINTS, max(room.servers, 2)))
+    planned = list(_planned(all_waves, room, workloads, rounds))
+    visits: list[dict[str, Any]] = []
+    lost: AssayError | None = None
+    try:
+        for visit in _visits(engine, all_waves, room, workloads, rounds):
+            visits.append(visit)
+            data = {"format": 1, "model": model, "visits": visits}
+            if missing := _missing(planned, visits):
+                data["missing"] = missing
+            paths.write_atomically(out, (json_records.dumps(data, 2) + "\n").encode())
+    except AssayError as error:
+        lost = error
+    for line in table(visits):
+        print(line)
+    for row in _missing(planned, visits):
+        print(
+            "{workload:8} {point:40} not measured: {rounds} of {of} rounds".format(**row, of=rounds)
+        )
+    return lost
+
+
+def _planned(
+    all_waves: Sequence[Sequence[Point]], room: Room, workloads: Sequence[Workload], rounds: int
+) -> Iterator[Place]:
+    """Every block that is to be measured."""
+    for number, wave in enumerate(all_waves):
+        names = ["defaults", *(_name(point) for point in wave if point), *_again(number, room)]
+        for workload in workloads:
+            for name in names:
+                for place in range(rounds):
+                    yield number, workload.name, name, place
+
+
+def _again(number: int, room: Room) -> list[str]:
+    """The second start of the defaults, in the first wave where three servers fit."""
+    return [AGAIN] if number == 0 and room.servers > 2 else []
+
+
+def _missing(planned: Sequence[Place], visits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Blocks that are not measured, or not yet: how many rounds of each point."""
+    measured = {(v["wave"], v["workload"], v["point"], v["round"]) for v in visits}
+    counts = Counter(place[:3] for place in planned if place not in measured)
+    return [
+        {"wave": wave, "workload": workload, "point": point, "rounds": count}
+        for (wave, workload, point), count in counts.items()
+    ]
+
+
+def _visits(
+    engine: Engine,
+    all_waves: Sequence[Sequence[Point]],
+    room: Room,
+    workloads: Sequence[Workload],
+    rounds: int,
+) -> Iterator[dict[str, Any]]:
+    """Every block of every point, wave after wave."""
+    residents = engine.residents()
+    assert residents is not None
+    for number, wave in enumerate(all_waves):
         _say(f"starting {len(wave)} servers")
         residents.start(wave, room)
         servers = {"defaults": {}, **{_name(point): point for point in wave if point}}
@@ -91,7 +159,7 @@ def _visits(engine: Engine, workloads: Sequence[Workload], rounds: int) -> Itera
             requests = requests_for(engine, workload, BLOCK_S)
             for place in range(-1, rounds):
                 order = list(servers)[:: 1 if place % 2 else -1]
-                for name in [*order, *([AGAIN] if number == 0 and room.servers > 2 else [])]:
+                for name in [*order, *_again(number, room)]:
                     measured = _measured(engine, name, servers, workload, requests, max(place, 0))
                     if measured is None:
                         servers.pop(name)
@@ -152,8 +220,10 @@ def table(visits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         logs = [
             math.log(value / values[wave, workload, "defaults", place])
             for (*of, place), value in values.items()
-            if of == [wave, workload, point]
+            if of == [wave, workload, point] and (wave, workload, "defaults", place) in values
         ]
+        if not logs:
+            continue
         error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
         yield f"{workload:8} {point:40} {math.expm1(statistics.fmean(logs)):+7.2%} +- {error:.2%}"
 

@@ -46,7 +46,9 @@ failed=()
 for name in ${RUNS:-batch chat rag}; do
   read -ra words <<< "${options[$name]:?a run is batch, chat or rag}"
   before="$(latest "$name")"
+  resumed=""
   if [[ -n "${RESUME:-}" && -n "$before" ]]; then
+    resumed="$before"
     words=(--resume "$before")
   else
     words=(--engine vllm --model "$model" --top-n "${TOP:-5}" --skip ngram-speculation "${words[@]}")
@@ -54,8 +56,9 @@ for name in ${RUNS:-batch chat rag}; do
   timeout --foreground --signal=INT --kill-after=60 "${LIMIT:-600}" \
     "$python" -m assay run --budget "${BUDGET:-8m}" "${words[@]}" \
     >> "$results/$name.txt" 2>> "$results/$name.log" || failed+=("$name")
-  run="$(latest "$name")"
-  [[ -z "$run" ]] || tar -czf "$results/$name.tar.gz" -C "$scratch/runs" "$run"
+  run="${resumed:-$(latest "$name")}"
+  # One that ended before it had a folder leaves the latest as it was: another run.
+  [[ -z "$run" || ("$run" == "$before" && -z "$resumed") ]] || tar -czf "$results/$name.tar.gz" -C "$scratch/runs" "$run"
 done
 ((${#failed[@]} == 0)) || {
   echo "error: failed: ${failed[*]}" >&2

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from planted_engine import PlantedEngine, planted_workload
 
+from assay.errors import NoDataError
+from assay.improve.loop import finishing
 from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
@@ -89,6 +92,49 @@ def test_opening_a_workload_on_arrays_is_counted(monkeypatch: pytest.MonkeyPatch
     asked = SubjectOptions(engine="assay", workload="order-book", budget_s=BUDGET_S)
     with subject.opened(asked, Silent()) as opened:
         assert opened.prepared_s == 17.0
+
+
+def test_pilots_of_the_highest_rate_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [50.0]
+
+    def maximizing(engine: object, workload: object, *_: object) -> object:
+        now_s[0] += 31.0
+        return workload
+
+    monkeypatch.setattr(subject, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(subject, "maximizing_rate", maximizing)
+    given = {"engine": PlantedEngine(), "workload": "chat", "slo": "ttft=1s", "budget_s": BUDGET_S}
+    with subject.opened(SubjectOptions(**given, maximize="rate"), Silent()) as opened:
+        assert opened.prepared_s == 31.0
+        assert opened.workload.name == "chat"
+    with subject.opened(SubjectOptions(**given), Silent()) as opened:
+        assert opened.prepared_s == 0.0
+
+
+def test_a_budget_that_preparing_took_whole_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoDataError) as caught:
+        run(tmp_path, 300.0)
+    assert caught.value.message == (
+        "budget: expected more than the 300 s that preparing took, got 240 s"
+    )
+    assert caught.value.hint == "--budget 9m leaves time for experiments"
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("prepared_s", "why"),
+    [
+        (0.0, "the machine was slower than planned"),
+        (200.0, "preparing took 200 s of it, and the rest longer than planned"),
+    ],
+)
+def test_a_late_run_says_what_took_its_time(prepared_s: float, why: str) -> None:
+    state: Any = SimpleNamespace(
+        budget=SimpleNamespace(spent=300.0, total_s=BUDGET_S),
+        watched=SimpleNamespace(seconds=10.0),
+        prepared_s=prepared_s,
+    )
+    assert finishing._time_taken(state) == [f"took 290 s of a budget of 240 s: {why}"]
 
 
 def test_calibration_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

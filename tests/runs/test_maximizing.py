@@ -126,6 +126,40 @@ def test_ramps_that_contradict_each_other_are_made_longer() -> None:
     assert ramp_length(ramp) / ramp.rate > 11.9
 
 
+@dataclass
+class Contradicting(PlantedEngine):
+    """Keeps every rate of one ramp and none of the next, however long they are."""
+
+    asked_s: float = 0.0
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        assert workload.rate is not None
+        seconds = ramp_length(workload) / workload.rate
+        self.asked_s += seconds
+        kept = workload.rate * SPAN if workload.rate < 40.0 else workload.rate / SPAN
+        return Measurement(
+            workload.name, 0.0, seconds, (), {"slo_rate": kept}, "stable", dict(self.settings())
+        )
+
+
+def test_ramps_too_long_for_a_verdict_end_before_the_budget_does() -> None:
+    """Lengthened twice they are 24 s of 480, and a trial would be nine of them."""
+    engine = Contradicting()
+    with pytest.raises(
+        NoDataError, match=r"expected ramps of at most .* got 24\.0 s for"
+    ) as caught:
+        maximizing_rate(engine, replace(load(), rate=30.0), 480.0)
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("--budget 10m")
+    assert engine.asked_s < 0.1 * 480.0
+    # Requests that arrive slowly make long ramps by themselves: this server keeps 1 of them a second.
+    slow = QueueEngine(noise=0.0, service_s=0.9)
+    with pytest.raises(NoDataError, match=r"expected ramps of at most .* for 48 requests at"):
+        maximizing_rate(slow, load(4000.0), 240.0)
+    assert slow.now < 240.0
+    assert maximizing_rate(slow, load(4000.0), 1200.0).rate is not None
+
+
 def test_the_end_of_a_ramp_refuses_nothing(tmp_path: Path) -> None:
     """Beyond the rate that is kept most requests miss the limits, by a little more or less."""
     levers = tmp_path / "levers.yaml"
@@ -141,8 +175,11 @@ def test_the_end_of_a_ramp_refuses_nothing(tmp_path: Path) -> None:
 
 
 def test_limits_out_of_reach_are_said() -> None:
+    engine = QueueEngine(noise=0.0)
     with pytest.raises(NoDataError, match="expected a rate that keeps the service levels"):
-        maximizing_rate(QueueEngine(noise=0.0), load(50.0), 600.0)
+        maximizing_rate(engine, load(50.0), 600.0)
+    # Ramps get longer with lower rates: the search ends before they take the budget.
+    assert engine.now < 0.2 * 600.0
     with pytest.raises(NoDataError, match="expected a rate at which the service levels break"):
         maximizing_rate(QueueEngine(noise=0.0, service_s=1e-5), load(), 600.0)
     with pytest.raises(InputError, match="expected service levels to keep"):

@@ -24,6 +24,8 @@ INSIDE: Final = 1.25
 MOST_PILOTS: Final = 8
 LONGER: Final = 2.0
 """Length of a ramp over that of those that contradict each other."""
+LEAST_BLOCKS: Final = 20
+"""Ramps of a run that comes to a verdict, each a block: the start, its noise, a trial and its soak."""
 MOST_RATE: Final = 2000.0
 """Requests a second that a load client of one process cannot send."""
 AT_ONCE: Final = 16
@@ -39,20 +41,29 @@ def maximizing_rate(
 ) -> Workload:
     """The workload as ramps around the rate that the engine keeps its service levels at now.
 
-    Raises `NoDataError` where it keeps them at no rate that was tried.
+    Raises `NoDataError` where it keeps them at no rate that was tried, and where ramps are so long that
+    what is left of the budget is too short for a verdict.
     """
     if not limits_ms(workload.slo):
         raise InputError(
             "--maximize rate: expected service levels to keep, got none",
             "add --slo ttft=1s,tpot=50ms",
         )
-    rate = workload.rate or _first_rate(engine, workload)
+    rate, left_s = workload.rate, budget_s
+    if rate is None:
+        rate, took_s = _first_rate(engine, workload)
+        left_s -= took_s
     seconds = max(RAMP_SHARE * budget_s, LEAST_RAMP_S)
     keeps, breaks = 0.0, math.inf
     for _ in range(MOST_PILOTS):
         ramp = ramped(workload, rate, round(rate * seconds), seed)
+        if _seconds(ramp) > left_s / LEAST_BLOCKS and not keeps and breaks < math.inf:
+            # The lower the rate, the longer the ramp: none that may be tried keeps the limits.
+            break
+        _check_length(ramp, budget_s, left_s)
         say(f"raising the rate from {rate / SPAN:.3g} to {rate * SPAN:.3g} requests/s")
         measured = engine.measure(ramp, Window(requests=ramp_length(ramp)))
+        left_s -= measured.seconds
         kept = measured.figures.get(SLO_RATE)
         if kept is None:
             raise NoDataError(
@@ -60,7 +71,9 @@ def maximizing_rate(
                 f"{measured.errors} errors"
             )
         if rate / SPAN * EDGE < kept < rate * SPAN / EDGE:
-            return _around(workload, kept, seconds, seed)
+            around = _around(workload, kept, seconds, seed)
+            _check_length(around, budget_s, left_s)
+            return around
         if kept < rate:
             breaks = min(breaks, rate / SPAN)
             rate = kept / SPAN
@@ -95,11 +108,30 @@ def _around(workload: Workload, kept: float, seconds: float, seed: int) -> Workl
     return replace(ramp, notes=(*ramp.notes, note))
 
 
-def _first_rate(engine: Engine, workload: Workload) -> float:
-    """Requests a second with some at once: where the search begins."""
+def _seconds(ramp: Workload) -> float:
+    """How long the requests of one ramp take to arrive."""
+    assert ramp.rate is not None
+    return ramp_length(ramp) / ramp.rate
+
+
+def _check_length(ramp: Workload, budget_s: float, left_s: float) -> None:
+    """Refuse ramps that no trial could be decided with."""
+    seconds, most_s = _seconds(ramp), left_s / LEAST_BLOCKS
+    if seconds <= most_s:
+        return
+    needed_s = LEAST_BLOCKS * seconds + budget_s - left_s
+    raise NoDataError(
+        f"--maximize rate: expected ramps of at most {max(most_s, 0.0):.1f} s, of which a verdict needs "
+        f"{LEAST_BLOCKS}, got {seconds:.1f} s for {ramp_length(ramp)} requests at {ramp.rate:.3g} a second",
+        f"--budget {math.ceil(1.1 * needed_s / 60.0)}m; shorter requests (--output-tokens) arrive faster",
+    )
+
+
+def _first_rate(engine: Engine, workload: Workload) -> tuple[float, float]:
+    """Requests a second with some at once, where the search begins, and the seconds of asking."""
     closed = replace(workload, arrival="closed", concurrency=AT_ONCE, rate=None)
     measured = engine.measure(closed, Window(requests=max(2 * AT_ONCE, LEAST_REQUESTS // 2)))
     rate = measured.figures.get("request_throughput", 0.0)
     if not rate > 0:
         raise NoDataError(f"{workload.name}: expected answers, got {measured.errors} errors")
-    return rate
+    return rate, measured.seconds

@@ -47,7 +47,7 @@ class Subject(NamedTuple):
     model: str | None
     prepared_s: float = 0.0
     """What of the budget went by here: data, models and ceilings of a workload that is no language
-    model's. A server or a language model counts from when it serves."""
+    model's, and the pilots of `--maximize`. A server or a language model counts from when it serves."""
 
 
 @contextmanager
@@ -107,27 +107,21 @@ def _subject(
     asked: SubjectOptions, engine: Engine, progress: Progress, planned: Workload | None
 ) -> Subject:
     """An engine that is open, with its workload."""
-    own = engine.in_process()
+    own, model = engine.in_process(), asked.model
     if own is not None:
         from assay.improve.engines.own import source_of
 
-        gpu = own.device.capabilities.is_gpu
-        load = planned or _maximized(
-            asked, engine, _workload(asked, own, progress, gpu=gpu), progress
-        )
-        return Subject(engine, load, asked.model or source_of(own))
-    gpu = "cuda" in engine.describe().capabilities
-    load = planned or _maximized(asked, engine, _workload(asked, None, progress, gpu=gpu), progress)
-    return Subject(engine, load, asked.model)
-
-
-def _maximized(
-    asked: SubjectOptions, engine: Engine, workload: Workload, progress: Progress
-) -> Workload:
-    """The workload with the objective that is asked for in place of a metric."""
+        gpu, model = own.device.capabilities.is_gpu, model or source_of(own)
+    else:
+        gpu = "cuda" in engine.describe().capabilities
+    if planned is not None:
+        return Subject(engine, planned, model)
+    load = _workload(asked, own, progress, gpu=gpu)
     if asked.maximize is None:
-        return workload
-    return maximizing_rate(engine, workload, asked.budget_s, asked.seed, progress.say)
+        return Subject(engine, load, model)
+    begun = time.monotonic()
+    load = maximizing_rate(engine, load, asked.budget_s, asked.seed, progress.say)
+    return Subject(engine, load, model, time.monotonic() - begun)
 
 
 def _check(asked: SubjectOptions) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
-from assay.improve.engines import adapter as adapters, process
+from assay.improve.engines import adapter as adapters, leaving, process
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
@@ -363,3 +363,134 @@ def test_a_command_that_starts_nothing_leaves_the_server_as_it_was_found(
         assert not any("OF_THE_USER" in record.environment for record in journaled)
     finally:
         engine.server.stop()
+
+
+@pytest.fixture
+def launcher(port, tmp_path):
+    """A program that starts the server, with the command that runs it; it may be taken away."""
+    path = tmp_path / "bin" / "launcher"
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def as_found(port: int, before: process.ServerRecord, variables: dict[str, str] | None) -> bool:
+    """Whether a server runs with its own flags and variables."""
+    now = process.identify(process.listener(port))
+    is_same = (now.argv, now.cwd) == (before.argv, before.cwd)
+    return is_same and process.process_environment(now.pid) == variables
+
+
+@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program-on-the-path"])
+def test_a_command_without_its_program_is_refused_before_anything_is_stopped(
+    somebody_elses, port, tmp_path, program
+):
+    with pytest.raises(InputError, match=f'server command "{program}" cannot be started: expected'):
+        HttpEngine(
+            f"http://127.0.0.1:{port}/v1",
+            f"{program} --port {port} {{settings}}",
+            adapter=ADAPTER,
+            settings={"threads": 1},
+            folder=tmp_path / "logs",
+        )
+    assert process.listener(port) == somebody_elses.pid
+
+
+def test_a_program_that_vanishes_in_a_run_leaves_the_server_running(
+    somebody_elses, port, tmp_path, launcher
+):
+    before = process.identify(somebody_elses.pid)
+    variables = process.process_environment(somebody_elses.pid)
+    command = f"{launcher} --port {port} {{settings}}"
+    engine = HttpEngine(
+        f"http://127.0.0.1:{port}/v1", command, adapter=ADAPTER, folder=tmp_path / "logs"
+    )
+    launcher.rename(launcher.with_suffix(".old"))
+    with pytest.raises(
+        TrialFailedError, match="cannot be started: expected an executable"
+    ) as caught:
+        engine.configure({"threads": 1})
+    assert caught.value.failure == "refused"
+    assert process.listener(port) == somebody_elses.pid
+    # The same once the command has worked: the last server that it started goes on.
+    launcher.with_suffix(".old").rename(launcher)
+    engine.configure({"threads": 1})
+    own = process.listener(port)
+    launcher.unlink()
+    with pytest.raises(TrialFailedError, match="cannot be started"):
+        engine.configure({"threads": 2})
+    assert process.listener(port) == own
+    assert engine.settings()["threads"] == 1
+    # What cannot be started without the instrumentation is left with it.
+    with pytest.raises(EngineLostError, match="cannot be started"):
+        engine.close()
+    assert process.listener(port) == own
+    engine.server.stop()
+    # Where nothing runs any more, it is brought back as it was found.
+    with pytest.raises(EngineLostError, match="cannot be started") as lost:
+        engine.close()
+    assert "the server runs again as it was found" in lost.value.__notes__
+    assert as_found(port, before, variables)
+    engine.server.stop()
+
+
+@pytest.mark.parametrize("has_worked", [False, True])
+def test_a_program_that_vanishes_at_a_restart_brings_the_server_back_as_it_was_found(
+    somebody_elses, port, tmp_path, launcher, monkeypatch, has_worked
+):
+    before = process.identify(somebody_elses.pid)
+    variables = process.process_environment(somebody_elses.pid)
+    engine = HttpEngine(
+        f"http://127.0.0.1:{port}/v1",
+        f"{launcher} --port {port} {{settings}}",
+        adapter=ADAPTER,
+        folder=tmp_path / "logs",
+    )
+    if has_worked:
+        engine.configure({"poll": 0})
+    stop = engine.server.stop
+
+    def vanishing() -> None:
+        stop()
+        launcher.unlink(missing_ok=True)
+
+    monkeypatch.setattr(engine.server, "stop", vanishing)
+    # A trial fails where the former settings run again; once others were kept, they are lost.
+    with pytest.raises(EngineLostError, match="cannot be started") as caught:
+        engine.configure({"threads": 1})
+    assert isinstance(caught.value, TrialFailedError) is not has_worked
+    assert caught.value.failure == "refused"
+    assert "the server runs again as it was found" in caught.value.__notes__
+    assert as_found(port, before, variables)
+    engine.server.stop()
+
+
+def test_a_server_that_was_stopped_and_never_started_is_brought_back_at_the_end(
+    engines, somebody_elses, port, monkeypatch
+):
+    before = process.identify(somebody_elses.pid)
+    variables = process.process_environment(somebody_elses.pid)
+    engine = engines()
+    start = engine.server.start
+
+    def interrupted(record: process.ServerRecord) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.server, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.configure({"threads": 1})
+    assert (engine.server.started, process.listener(port)) == (0, None)
+    monkeypatch.setattr(engine.server, "start", start)
+    engine.close()
+    assert as_found(port, before, variables)
+
+
+def test_a_server_whose_variables_cannot_be_read_is_not_replaced(
+    engines, somebody_elses, port, monkeypatch
+):
+    """Started again it would have none of them."""
+    monkeypatch.setattr(leaving, "process_environment", lambda pid: None)
+    with pytest.raises(InputError, match=f"expected its variables in /proc/{somebody_elses.pid}"):
+        engines()
+    assert process.listener(port) == somebody_elses.pid

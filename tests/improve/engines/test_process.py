@@ -106,7 +106,11 @@ def test_the_listener_of_a_port_is_found():
 
 def test_environment_and_command_line_are_read_back(tmp_path):
     record, popen = started(tmp_path, "import time; time.sleep(60)", environment={"ASSAY_X": "a=b"})
-    assert process.wait_until(lambda: "ASSAY_X" in process.process_environment(record.pid), 60.0)
+
+    def has_variable() -> bool:
+        return "ASSAY_X" in (process.process_environment(record.pid) or {})
+
+    assert process.wait_until(has_variable, 60.0)
     assert process.process_environment(record.pid)["ASSAY_X"] == "a=b"
     assert process.command_line(record.pid) == record.argv
     process.stop(record, 5.0, popen)
@@ -127,6 +131,40 @@ def test_cpu_seconds_count_children(tmp_path):
 def test_a_program_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match='"/no/such/program" cannot be started: No such file'):
         process.start(ServerRecord(("/no/such/program",)))
+    # A log that cannot be written, too: what ran before it is started again.
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be started: "):
+        process.start(ServerRecord((sys.executable,), log=str(tmp_path / "file" / "log")))
+
+
+@pytest.mark.parametrize(
+    ("argv", "more", "found"),
+    [
+        ((sys.executable,), {}, True),
+        (("sh",), {}, True),
+        (("sh",), {"environment": {"PATH": "/no/such/folder"}}, False),
+        (("./own",), {}, True),
+        (("own",), {"environment": {"PATH": "."}}, True),
+        (("own",), {}, False),
+        (("./data",), {}, False),
+        (("sh",), {"cwd": "/no/such/folder"}, False),
+    ],
+)
+def test_what_can_be_started_is_known_before(tmp_path, argv, more, found):
+    """As `start` finds it: along the server's own PATH, from the folder that it starts in."""
+    (tmp_path / "own").write_text("#!/bin/sh\n")
+    (tmp_path / "own").chmod(0o755)
+    (tmp_path / "data").write_text("#!/bin/sh\n")
+    record = ServerRecord(argv, **{"cwd": str(tmp_path), **more})
+    for call in (process.check_startable, process.start):
+        if not found:
+            with pytest.raises(InputError, match="cannot be started"):
+                call(record)
+            continue
+        outcome = call(record)
+        if outcome is not None:
+            outcome[1].kill()
+            outcome[1].wait()
 
 
 def test_stopping_leaves_no_zombie(tmp_path):

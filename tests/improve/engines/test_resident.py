@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from test_vllm_serve import model, program  # noqa: F401
 from assay.errors import InputError
 from assay.improve.engines import memory_sharing
 from assay.improve.engines.command import CommandTemplate
+from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.memory_sharing import GIB, Device
 from assay.improve.engines.process import is_running
 from assay.improve.engines.protocol import Room, TrialFailedError
@@ -22,6 +23,7 @@ from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.recovery import recover
 from assay.load.workloads.builtin import workload
+from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Window
 
 SHARED = Room(3, "shared", "three servers")
@@ -94,6 +96,26 @@ def test_a_server_that_does_not_start_fails_when_it_is_asked_for(
         engine.configure({"max_num_seqs": 0})
     assert engine.settings()["max_num_seqs"] == 256
     assert engine.measure(workload("vllm-decode"), Window(requests=1)).errors == 0
+
+
+def test_a_server_whose_settings_cannot_be_read_is_stopped(
+    engine: ResidentEngine, gpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = HttpEngine.settings
+
+    def unread(own: HttpEngine) -> Mapping[str, Setting]:
+        if own is not engine.base and own.chosen.get("enforce_eager") and own.server.started:
+            raise InputError("the settings cannot be read")
+        return settings(own)
+
+    monkeypatch.setattr(HttpEngine, "settings", unread)
+    started = []
+    engine.on_start = started.append
+    engine.start([{}, {"enforce_eager": True}], SHARED)
+    running = {"--enforce-eager" in record.argv: is_running(record) for record in started}
+    assert running == {False: True, True: False}
+    with pytest.raises(TrialFailedError, match="the settings cannot be read"):
+        engine.configure({"enforce_eager": True})
 
 
 def test_of_two_with_the_whole_memory_one_sleeps(engine: ResidentEngine, gpu: Device) -> None:

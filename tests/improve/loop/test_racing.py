@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from planted_engine import planted_workload
-from slow_start_engine import SlowStartEngine
+from slow_start_engine import AT_START, SlowStartEngine
 
+from assay.improve.journal import run_folder
 from assay.improve.loop import start_noise
 from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
+from assay.improve.loop.phases import race, soak
+from assay.improve.loop.phases.race import Race
 from assay.load.workloads.measurement import Setting
 
 pytestmark = pytest.mark.usefixtures("without_fsync")
@@ -50,6 +54,7 @@ def run(
     folder: Path,
     names: str = "abcdef",
     memory: str = "",
+    resume: str | None = None,
     **options: object,
 ) -> Outcome:
     path = folder / "levers.yaml"
@@ -65,6 +70,7 @@ def run(
         lambda *_: None,
         root=folder / "runs",
         clock=engine.clock,
+        resume=None if resume is None else run_folder.find(resume, folder / "runs"),
     )
 
 
@@ -154,6 +160,80 @@ def test_what_was_not_tried_is_offered(tmp_path: Path) -> None:
     engine = slow(effect=effect({}), servers=2)
     outcome = run(engine, tmp_path)
     assert any(f"assay run --resume {outcome.run.name}" in note for note in outcome.notes)
+
+
+def test_with_room_for_two_servers_there_are_never_three(tmp_path: Path) -> None:
+    """Once something is kept the start and that are two; the engine refuses a third."""
+    engine = slow(effect=effect({"a": 1.15, "b": 1.10}), servers=2)
+    outcome = run(engine, tmp_path, names="abc")
+    assert outcome.verdict == "improved", outcome.notes
+    assert [result.candidate.changes for result in outcome.kept] == [{"a": 1}]
+    [note] = [note for note in outcome.notes if note.startswith("not tried: ")]
+    assert "room for 2 servers, which the start and what is kept take" in note
+    assert not any("the budget ended" in note for note in outcome.notes)
+
+
+def test_time_is_kept_for_no_more_candidates_than_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later: list[tuple[int, int]] = []
+    rounds = Race._rounds
+
+    def noted(own: Race, wave, search, *, more: int):  # type: ignore[no-untyped-def]
+        later.append((len(own.state.trials) + len(wave), more))
+        return rounds(own, wave, search, more=more)
+
+    monkeypatch.setattr(Race, "_rounds", noted)
+    run(slow(effect=effect({})), tmp_path, top_n=3)
+    # Two candidates and a twin first, then the third: of six, one is left for later and then none.
+    assert later == [(2, 1), (3, 0)]
+
+
+def press_at_once() -> Callable[[int], str]:
+    """Presses Ctrl-C in the next window, once."""
+    pressed: list[int] = []
+
+    def press(window: int) -> str:
+        if pressed:
+            return ""
+        pressed.append(window)
+        raise KeyboardInterrupt
+
+    return press
+
+
+@pytest.mark.parametrize("place", [(soak, "_confirm"), (race, "keep")])
+def test_the_best_of_a_race_is_not_kept_unconfirmed(
+    place: tuple[ModuleType, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = slow(effect=effect({"a": 1.15}))
+    interrupted = getattr(*place)
+
+    def then_pressed(*given: object, **more: object) -> None:
+        if place[1] == "keep":
+            interrupted(*given, **more)
+            raise KeyboardInterrupt
+        engine.disturb = press_at_once()
+        interrupted(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, then_pressed)
+        outcome = run(engine, tmp_path, names="ab")
+    assert (outcome.verdict, outcome.notes[0]) == ("undecided", "interrupted before confirmation")
+    assert engine.settings() == AT_START
+    assert not outcome.kept
+    assert "lever-a: a=1" in [result.candidate.name for result in outcome.undecided]
+    offered = f"assay run --resume {outcome.run.name} goes on with its confirmation"
+    assert any(offered in note for note in outcome.notes)
+    # A later part of the run may be interrupted before it races: it knows where its stack is from.
+    engine.disturb = press_at_once()
+    again = run(engine, tmp_path, names="ab", resume=outcome.run.name)
+    assert again.notes[0] == "interrupted before confirmation"
+    assert engine.settings() == AT_START
+    engine.disturb = lambda window: ""
+    last = run(engine, tmp_path, names="ab", resume=outcome.run.name)
+    assert last.verdict == "improved", last.notes
+    assert engine.settings()["a"] == 1
 
 
 def test_wrong_answers_are_refused_for_good(tmp_path: Path) -> None:

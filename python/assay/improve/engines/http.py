@@ -18,6 +18,7 @@ from assay.improve.engines import (
     detection,
     following,
     placement,
+    process,
     schemas,
 )
 from assay.improve.engines.adapter import Adapter
@@ -107,8 +108,6 @@ class HttpEngine(Engine):
         """None where the server was started here."""
         self._command_works = False
         """Whether the restart command has started the server."""
-        self._replaced = False
-        """Whether others served in its place: it is started again where it was found."""
         self._say = say
         self._notes: list[str] = []
         self._served: Final = Served(self.address, self.adapter, self.server)
@@ -222,7 +221,6 @@ class HttpEngine(Engine):
         self._chosen = {**self._chosen, **chosen}
         if self._found is not None:
             self._found.touched |= set(chosen)
-        self._replaced = True
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Restart with changes; where that fails, with the settings from before."""
@@ -368,7 +366,7 @@ class HttpEngine(Engine):
             self._load = None
         if not self.server.was_found:
             self.server.stop()
-        elif self.server.started or self._replaced:
+        elif self.server.was_ended and self.can_restart:
             self._leave()
 
     def _leave(self) -> None:
@@ -379,26 +377,33 @@ class HttpEngine(Engine):
         if self._found is not None and self._found.is_like(settings, now):
             wanted = self._found.exactly(wanted)
         running = self.server.record
-        if running is not None and (running.argv, running.environment) == (
+        if not self.server.is_running():
+            if self.server.is_healthy():
+                # A recovery has started it from the journal.
+                return
+        elif running is not None and (running.argv, running.environment) == (
             wanted.argv,
             wanted.environment,
         ):
-            if self.server.is_running():
-                return
-        elif self._replaced and self.server.is_healthy():
-            # A recovery has started it from the journal.
             return
         # The journal of the run is complete: this start is no part of it.
         self.server.on_start = None
         self._say("restarting the server without the run's instrumentation")
         self._forget()
-        self.server.stop()
         try:
-            self.server.start(wanted)
-        except EngineLostError:
-            # Better a server that still has the instrumentation than none.
-            self.server.start(self._record(settings, instrumented=True))
+            self.server.replace(wanted)
+        except EngineLostError as error:
+            if not self.server.is_running():
+                self._start_anyhow(settings, error)
             raise
+
+    def _start_anyhow(self, settings: Mapping[str, Setting], error: EngineLostError) -> None:
+        """Better a server that still has the instrumentation than none, or one as it was found."""
+        try:
+            self.server.start(self._record(settings, instrumented=True))
+        except EngineLostError as second:
+            error.add_note(f"nor does it start with the instrumentation: {second.message}")
+            self._start_as_found(error)
 
     def _adapter(
         self, given: str | Path | Adapter | None, template: CommandTemplate | None
@@ -421,14 +426,17 @@ class HttpEngine(Engine):
             if self._found is not None:
                 # Every start has what it was found with, which the command need not say.
                 self._chosen = self._command.missing_of(self._found.record) | self._chosen
-            if has_settings:
-                self._restart(self._chosen)
-            elif self.can_restart and self.server.record is None:
+            if self.can_restart and self.server.record is None:
                 raise InputError(
                     f"{self.address.url}: expected a server of this machine and user to restart, "
                     "got one whose process cannot be found",
                     "run Assay beside the server, or stop it: the restart command starts it again",
                 )
+            if self.can_restart:
+                # Told before anything is measured, while the server that was found still runs.
+                process.check_startable(self._record(self._chosen, instrumented=True))
+            if has_settings:
+                self._restart(self._chosen)
             return
         if not self.can_restart:
             raise InputError(
@@ -436,24 +444,29 @@ class HttpEngine(Engine):
                 "start it, or say how to: --restart 'CMD {settings}'",
             )
         self._command.check_port(self.address)
+        process.check_startable(self._record(self._chosen, instrumented=True))
         self._restart(self._chosen)
 
     def _restart(self, chosen: Mapping[str, Setting]) -> None:
         """Stop what runs and start the server with exactly these settings."""
         self._forget()
-        record = self._record(chosen, instrumented=True)
-        self.server.stop()
         try:
-            self.server.start(record)
+            self.server.replace(self._record(chosen, instrumented=True))
         except EngineLostError as error:
-            if self._found is not None and not self._command_works:
-                self._start_as_found(self._found, error)
+            if not self._command_works and not self.server.is_running():
+                self._start_as_found(error)
             raise
         self._command_works = True
         self._chosen = dict(chosen)
 
-    def _start_as_found(self, found: FoundServer, error: EngineLostError) -> None:
-        """Bring a server back whose restart command does not start it: not the command's former settings."""
+    def _start_as_found(self, error: EngineLostError) -> None:
+        """Bring a server back whose restart command does not start it: not the command's former settings.
+
+        Does nothing for one that was started here.
+        """
+        found = self._found
+        if found is None:
+            return
         on_start = self.server.on_start
         if on_start is not None:
             # As in `again`: its variables may be secrets, which no journal gets.
@@ -471,21 +484,24 @@ class HttpEngine(Engine):
 
     def _returned(self, before: Mapping[str, Setting], error: EngineLostError) -> AssayError:
         """Bring the former settings back; the error to raise after that."""
-        is_as_found = not self._command_works and self.server.is_running()
         try:
-            if not is_as_found:
+            # It runs where the command was refused before, or where it was started as it was found.
+            if not self.server.is_running():
                 self._restart(before)
         except EngineLostError as second:
-            second.add_note(f"after: {error.message}")
-            return EngineLostError(
-                f"{error.message}; nor does it start with the former settings: {second.message}",
-                second.hint,
-                failure=error.failure,
+            if self._command_works and not self.server.is_running():
+                self._start_as_found(second)
+            return _with_notes_of(
+                second,
+                EngineLostError(
+                    f"{error.message}; nor does it start with the former settings: {second.message}",
+                    second.hint,
+                    failure=error.failure,
+                ),
             )
-        failed = TrialFailedError(error.message, error.hint, failure=error.failure)
-        for note in getattr(error, "__notes__", ()):
-            failed.add_note(note)
-        return failed
+        return _with_notes_of(
+            error, TrialFailedError(error.message, error.hint, failure=error.failure)
+        )
 
     def _pinned(self) -> dict[str, Setting]:
         """What runs now, so that a change of one knob does not move another."""
@@ -519,3 +535,9 @@ class HttpEngine(Engine):
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
+
+
+def _with_notes_of(cause: EngineLostError, error: EngineLostError) -> EngineLostError:
+    for note in getattr(cause, "__notes__", ()):
+        error.add_note(note)
+    return error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from assay.errors import InputError
 from assay.improve.engines.process import ServerRecord, process_environment
 from assay.load.workloads.measurement import Setting
 
@@ -21,10 +22,19 @@ class FoundServer:
 
     @classmethod
     def of(cls, record: ServerRecord | None, settings: Mapping[str, Setting]) -> FoundServer | None:
-        """None for a server of another machine or user, which is never restarted."""
+        """None for a server of another machine or user, which is never restarted.
+
+        Refused where its variables cannot be read: it could not be started again as it was found.
+        """
         if record is None or record.pid is None:
             return None
         environment = process_environment(record.pid)
+        if environment is None:
+            raise InputError(
+                f"process {record.pid}: expected its variables in /proc/{record.pid}/environ, to start "
+                "it again as it was found, got none that can be read",
+                "run Assay as the user who started it, or stop it: the restart command starts it again",
+            )
         return cls(replace(record, environment=environment), dict(settings))
 
     def is_like(self, settings: Mapping[str, Setting], now: Mapping[str, Setting]) -> bool:

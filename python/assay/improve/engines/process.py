@@ -66,13 +66,13 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
     The session outlives this process: only the loop, its watchdog or the user stop a server.
     """
     log = Path(record.log or os.devnull)
-    if record.log:
-        log.parent.mkdir(parents=True, exist_ok=True)
     try:
+        if record.log:
+            log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             process = subprocess.Popen(
                 record.argv,
-                env={**(os.environ if record.inherits else {}), **record.environment},
+                env=_variables(record),
                 cwd=record.cwd or None,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -80,14 +80,36 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
                 start_new_session=True,
             )
     except OSError as error:
-        raise InputError(
-            f'server command "{record.argv[0]}" cannot be started: {error.strerror}',
-            "the command is run without a shell; sh -c '...' gives it one",
-        ) from None
+        raise _cannot_start(record, str(error.strerror)) from None
     return (
         replace(record, pid=process.pid, start_ticks=start_ticks(process.pid), boot_id=_boot_id()),
         process,
     )
+
+
+def check_startable(record: ServerRecord) -> None:
+    """Refuse a server whose program or folder is not there, before another is stopped for it."""
+    if record.cwd and not os.path.isdir(record.cwd):
+        raise _cannot_start(record, f"expected the folder {record.cwd} to start it in, got none")
+    program = record.argv[0]
+    # As `Popen` looks for it: along the PATH that the server gets, from the folder that it starts in.
+    folders = [""] if os.path.dirname(program) else os.get_exec_path(_variables(record))
+    places = [os.path.join(record.cwd, folder, program) for folder in folders]
+    if not any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places):
+        where = program if os.path.dirname(program) else "PATH"
+        raise _cannot_start(record, f"expected an executable file at {where}, got none")
+
+
+def _cannot_start(record: ServerRecord, why: str) -> InputError:
+    return InputError(
+        f'server command "{record.argv[0]}" cannot be started: {why}',
+        "the command is run without a shell; sh -c '...' gives it one",
+    )
+
+
+def _variables(record: ServerRecord) -> dict[str, str]:
+    """All variables that a server is started with."""
+    return {**(os.environ if record.inherits else {}), **record.environment}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +295,12 @@ def command_line(pid: int) -> tuple[str, ...]:
     return tuple(part.decode("utf-8", "surrogateescape") for part in data.split(b"\0")[:-1])
 
 
-def process_environment(pid: int) -> dict[str, str]:
-    """The environment that a process was started with; empty where it cannot be read."""
+def process_environment(pid: int) -> dict[str, str] | None:
+    """The environment that a process was started with; None where it cannot be read."""
     try:
         data = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
-        return {}
+        return None
     pairs = (part.decode("utf-8", "surrogateescape").partition("=") for part in data.split(b"\0"))
     return {name: value for name, is_set, value in pairs if is_set}
 

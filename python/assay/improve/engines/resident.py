@@ -258,7 +258,12 @@ class ResidentEngine(Engine):
         """
         try:
             member = self._sibling(key)
-            member.settings()
+            try:
+                member.settings()
+            except BaseException:
+                # It has its part of the memory, and nobody else knows of it.
+                member.close()
+                raise
         except EngineLostError as error:
             self._failed[key] = error
         except InputError as error:

@@ -37,10 +37,12 @@ class Served:
         if self._stated is None or self._stated_of != self._identity():
             record = self.server.record
             argv = () if record is None else record.argv
-            environment: Mapping[str, str] = {}
+            environment: Mapping[str, str] | None = None
             if record is not None and record.pid is not None:
                 environment = process_environment(record.pid)
-            self._stated = read_back(self.adapter, self.address, argv, environment, self.server.log)
+            self._stated = read_back(
+                self.adapter, self.address, argv, environment or {}, self.server.log
+            )
             self._stated_of = self._identity()
         return self._stated
 

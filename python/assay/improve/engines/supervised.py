@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from assay.errors import InputError
 from assay.http_client import ServerError
 from assay.improve.engines import failures, process
 from assay.improve.engines.adapter import Adapter
@@ -40,6 +41,8 @@ class SupervisedServer:
         """None for a server on another machine, or of another user."""
         self.was_found = False
         """Whether the server ran before: then it is left running in the end."""
+        self.was_ended = False
+        """Whether a server was stopped here: one that was found has to be started again."""
         self.started = 0
         self.start_seconds: float | None = None
         """Of the last start."""
@@ -69,13 +72,29 @@ class SupervisedServer:
             return False
         return True
 
+    def replace(self, record: ServerRecord) -> None:
+        """Stop the server and start another in its place.
+
+        Raises `EngineLostError` as `start` does; where the command has no program to run, before
+        anything is stopped.
+        """
+        try:
+            process.check_startable(record)
+        except InputError as error:
+            raise _refused(error) from None
+        self.stop()
+        self.start(record)
+
     def start(self, record: ServerRecord) -> None:
         """Start a server and wait until it is healthy.
 
         Raises `EngineLostError` with the kind of failure and the log's last lines; nothing runs then.
         """
         self._await_port()
-        self.record, self._process = process.start(record)
+        try:
+            self.record, self._process = process.start(record)
+        except InputError as error:
+            raise _refused(error) from None
         self.started += 1
         # Written down before it serves: a watchdog must find it whatever happens next.
         if self.on_start is not None:
@@ -106,6 +125,7 @@ class SupervisedServer:
         """End the server; does nothing where none runs."""
         if self.record is None:
             return
+        self.was_ended = True
         process.stop(self.record, self.adapter.stop_grace_s, self._process)
         self._process = None
 
@@ -187,6 +207,11 @@ class SupervisedServer:
         error = EngineLostError(f"server ({kind}): {what}", hint, failure=kind)
         error.add_note("\n".join(lines))
         return error
+
+
+def _refused(error: InputError) -> EngineLostError:
+    """A command that nothing can be started by, as a failure of the engine."""
+    return EngineLostError(error.message, error.hint, failure="refused")
 
 
 def is_local(address: ServerAddress) -> bool:

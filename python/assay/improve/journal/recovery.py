@@ -192,7 +192,7 @@ def running_servers(
     others = [
         pid
         for pid in processes.pids()
-        if processes.process_environment(pid).get(RUN_VARIABLE) == run.id
+        if (processes.process_environment(pid) or {}).get(RUN_VARIABLE) == run.id
     ]
     if wanted is not None and (port := _local_port(wanted.health_url)) is not None:
         others.append(processes.listener(port) or 0)

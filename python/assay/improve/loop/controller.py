@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from assay._native import build_info
 from assay.answers import data_of
+from assay.errors import NoDataError
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.journal import run_folder
 from assay.improve.journal.chain import plain
@@ -60,6 +62,12 @@ def run_loop(
     `prepared_s` went by while engine and workload were made ready.
     """
     check_levers(engine.describe().engine, options, engine.levers())
+    if prepared_s >= options.budget_s and not options.dry_run:
+        raise NoDataError(
+            f"budget: expected more than the {prepared_s:.0f} s that preparing took, got "
+            f"{options.budget_s:.0f} s",
+            f"--budget {math.ceil((prepared_s + options.budget_s) / 60.0)}m leaves time for experiments",
+        )
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
     try:

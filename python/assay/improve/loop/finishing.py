@@ -37,12 +37,14 @@ def run_verdict(
     threshold: float,
     untried: int = 0,
     interrupted: bool = False,
+    raced: bool = False,
 ) -> tuple[RunVerdict, str]:
     """The verdict and why.
 
     Improved: the whole stack was measured again against the start, and is better. Nothing to gain:
     nothing was kept, and no trial leaves room for more than the practical threshold. Undecided:
-    the budget ended, or the run was interrupted, before the trials told.
+    the budget ended, or the run was interrupted, before the trials told, or, of what was `raced`,
+    before the confirmation.
     """
     if diagnosed_only:
         return "diagnosed only", "no experiment was made"
@@ -50,6 +52,8 @@ def run_verdict(
         if confirmation.verdict == "improved":
             return "improved", confirmation.reason
         return "undecided", f"the kept levers together are not proven: {confirmation.reason}"
+    if kept and raced and interrupted:
+        return "undecided", "interrupted before confirmation"
     if kept:
         return "undecided", "the kept levers were not measured again together"
     if interrupted:
@@ -125,24 +129,41 @@ def _judged(state: RunState) -> tuple[RunVerdict, str]:
         threshold=state.options.threshold,
         untried=state.untried,
         interrupted=state.interrupted,
+        raced=state.stack.is_raced,
     )
     return verdict, state.chosen.stop or reason
+
+
+def _stays(state: RunState, verdict: RunVerdict) -> bool:
+    """Whether the kept levers stay in force.
+
+    After an interruption each of them is proven on top of those before, and only their sum is not. The
+    best of a race is not proven by itself: the luck of being the best counts in its confirmation alone.
+    """
+    if verdict == "improved":
+        return True
+    unconfirmed = state.interrupted and state.soaked.confirmation is None
+    return verdict == "undecided" and unconfirmed and not state.stack.is_raced
 
 
 def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdict, str]:
     """Leave the engine with the proven stack, or as it was found."""
     confirmed = state.soaked.confirmation
-    if verdict == "improved":
+    if not state.stack.results and verdict != "improved":
+        return verdict, reason
+    if _stays(state, verdict):
+        why = "the kept levers at the interruption, each proven by itself"
+        if verdict == "improved":
+            why = "the stack of kept levers, confirmed against the start"
         bring_to(state, current(state))
-        state.engine.declare_safe("the stack of kept levers, confirmed against the start")
+        state.engine.declare_safe(why)
         return verdict, reason
-    if not state.stack.results:
-        return verdict, reason
-    if confirmed is None and state.interrupted:
-        # Each of them is proven on top of those before; only their sum is not.
-        bring_to(state, current(state))
-        state.engine.declare_safe("the kept levers at the interruption, each proven by itself")
-        return verdict, reason
+    if state.interrupted and confirmed is None:
+        names = ", ".join(result.candidate.name for result in state.stack.results)
+        state.notes.append(
+            f"{names} won a race and was taken back, as it was not confirmed; assay run --resume "
+            f"{state.folder.id} goes on with its confirmation"
+        )
     state.engine.revert("the kept levers together are not proven")
     _check_rollback(state)
     if confirmed is not None and confirmed.verdict in ("regressed", "invalid"):
@@ -163,12 +184,14 @@ def _check_rollback(state: RunState) -> None:
 
 def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
     undecided, rejected = split(state.results, state.stack.results)
-    is_kept = verdict == "improved" or (state.interrupted and state.soaked.confirmation is None)
+    confirmed = state.soaked.confirmation
+    is_kept = _stays(state, verdict)
     kept = tuple(state.stack.results) if is_kept else ()
-    if not is_kept:
+    if not is_kept and state.interrupted and confirmed is None:
+        undecided = (*undecided, *state.stack.results)
+    elif not is_kept:
         rejected = (*rejected, *state.stack.results)
     settings = _read_back(state)
-    confirmed = state.soaked.confirmation
     ratio = confirmed.ratio if confirmed is not None else None
     baseline, final = _levels(state)
     target = state.options.target
@@ -221,9 +244,10 @@ def _time_taken(state: RunState) -> list[str]:
     spent, budget = state.budget.spent - state.watched.seconds, state.budget.total_s
     if spent <= 1.05 * budget:
         return []
-    return [
-        f"took {spent:.0f} s of a budget of {budget:.0f} s: the machine was slower than planned"
-    ]
+    why = "the machine was slower than planned"
+    if state.prepared_s:
+        why = f"preparing took {state.prepared_s:.0f} s of it, and the rest longer than planned"
+    return [f"took {spent:.0f} s of a budget of {budget:.0f} s: {why}"]
 
 
 def _read_back(state: RunState) -> dict[str, Setting] | None:

@@ -79,9 +79,12 @@ def restore(state: RunState) -> bool:
     results = [
         _result(data, past.blocks_of(experiment), better) for experiment, data in last.items()
     ]
-    kept = {str(record.get("experiment")) for record in past.kept}
+    kept = {str(record.get("experiment")): record for record in past.kept}
     for result in results:
-        adopt(state, result, is_kept=result.experiment in kept)
+        record = kept.get(result.experiment, {})
+        adopt(
+            state, result, is_kept=result.experiment in kept, is_raced=bool(record.get("is_raced"))
+        )
     state.names |= {str(verdict["experiment"]) for verdict in past.verdicts}
     return _ranked(state)
 

@@ -97,6 +97,9 @@ class KeptStack:
     """What differs from the start."""
     gained: Interval = UNCHANGED
     """What they gain if their ratios multiply: an estimate until they are confirmed."""
+    is_raced: bool = False
+    """Whether one of them is the best of several that raced: its interval does not count the luck of
+    being chosen, which only the confirmation does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,15 +148,17 @@ def verdict_data(result: ExperimentResult) -> dict[str, object]:
     return {name: value for name, value in data.items() if name not in ("blocks", "looks")}
 
 
-def adopt(state: RunState, result: ExperimentResult, *, is_kept: bool) -> None:
+def adopt(
+    state: RunState, result: ExperimentResult, *, is_kept: bool, is_raced: bool = False
+) -> None:
     """Take a result into the state without touching the engine."""
     state.trials.append(Trial(result, state.stack))
     if is_kept:
-        state.stack = _on_top_of(state.stack, result, state.start)
+        state.stack = _on_top_of(state.stack, result, state.start, is_raced=is_raced)
 
 
 def _on_top_of(
-    stack: KeptStack, result: ExperimentResult, start: Mapping[str, Setting]
+    stack: KeptStack, result: ExperimentResult, start: Mapping[str, Setting], *, is_raced: bool
 ) -> KeptStack:
     """A proven change on top of what is kept."""
     changes = result.candidate.changes
@@ -165,21 +167,24 @@ def _on_top_of(
         (*_without(stack.results, changes), result),
         {name: value for name, value in now.items() if value != start[name]},
         stack.gained if result.ratio is None else product(stack.gained, result.ratio),
+        is_raced or stack.is_raced,
     )
 
 
-def keep(state: RunState, result: ExperimentResult) -> None:
+def keep(state: RunState, result: ExperimentResult, *, is_raced: bool = False) -> None:
     """Make a proven change part of the stack that later trials build on.
 
-    The engine gets it with the next trial: one restart for several changes.
+    The engine gets it with the next trial: one restart for several changes. `is_raced`: it is the best
+    of several.
     """
     changes = result.candidate.changes
-    state.stack = _on_top_of(state.stack, result, state.start)
+    state.stack = _on_top_of(state.stack, result, state.start, is_raced=is_raced)
     state.journal.append(
         "kept",
         experiment=result.experiment,
         levers=list(result.candidate.levers),
         changes=dict(changes),
+        is_raced=is_raced,
     )
     state.progress.best(state.stack.gained, state.budget.remaining)
 

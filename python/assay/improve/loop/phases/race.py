@@ -145,12 +145,26 @@ class Race:
                     break
             self._start(wave, is_first)
             is_first = False
-            results = self._rounds(wave, search, more=min(len(pending), self._still_allowed()))
+            more = min(len(pending), self._still_allowed() - len(wave))
+            results = self._rounds(wave, search, more=max(more, 0))
             pending[:0] = self._keep_best(results)
         self._use_what_is_left(search)
         if pending and not is_over(state, len(state.trials)):
-            out_of_time(state, pending[0], len(pending) - 1)
+            self._say_untried(pending)
         return self._allotment()
+
+    def _say_untried(self, pending: Sequence[Candidate]) -> None:
+        """What was not tried, and whether time or room was lacking."""
+        state = self.state
+        if self._room_left(is_first=False):
+            out_of_time(state, pending[0], len(pending) - 1)
+            return
+        why = f"room for {self.room.servers} servers, which the start and what is kept take"
+        state.skipped += [(candidate.name, f"not tried: {why}") for candidate in pending]
+        names = ", ".join(candidate.name for candidate in pending)
+        state.notes.append(
+            f"not tried: {names}: {why}; a run that starts from what is kept has room"
+        )
 
     def _use_what_is_left(self, search: JointSearch) -> None:
         """Go on with undecided candidates whose servers still run; no other can be started in time."""
@@ -216,8 +230,9 @@ class Race:
         self, search: JointSearch, pending: list[Candidate], is_first: bool
     ) -> list[Candidate]:
         state = self.state
-        held = 1 + bool(state.stack.changes) + (is_first and self._has_twin())
-        most = min(self.room.servers - held, self._still_allowed())
+        most = min(self._room_left(is_first=is_first), self._still_allowed())
+        if most < 1:
+            return []
         wave: list[Candidate] = []
         while pending and len(wave) < most:
             candidate = pending.pop(0)
@@ -232,6 +247,11 @@ class Race:
         if asked is None or search.forbids(asked) or pointless(state, asked):
             return []
         return [asked] if self._may_race(asked) else []
+
+    def _room_left(self, *, is_first: bool) -> int:
+        """Servers beside the start, what is kept and, the first time, a second start."""
+        held = 1 + bool(self.state.stack.changes) + (is_first and self._has_twin())
+        return max(self.room.servers - held, 0)
 
     def _still_allowed(self) -> int:
         """Candidates that may be tried by the options."""
@@ -321,8 +341,7 @@ class Race:
                 self.slower *= 1.5
         survivors = _survivors(trials, state.options.threshold)
         # Those that were not tried come next: a server each, and a first trial.
-        held = 1 + bool(state.stack.changes)
-        fitting = min(more, self.room.servers - held)
+        fitting = min(more, self._room_left(is_first=False))
         later = self.start_s + fitting * self._first_s() if more else 0.0
         until = state.budget.clock() + self.start_s
 
@@ -365,7 +384,7 @@ class Race:
             return []
         improved.sort(key=_gain, reverse=True)
         best, *others = improved
-        keep(self.state, best)
+        keep(self.state, best, is_raced=True)
         own = set(best.candidate.changes)
         again = [result.candidate for result in others if not own & set(result.candidate.changes)]
         if not again:
