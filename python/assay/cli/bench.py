@@ -155,7 +155,7 @@ def bench_run_command(
     )
     prepared = running.prepare(named, asked)
     # Measuring takes minutes: check the files first.
-    earlier = None if compare is None else bench.load(compare)
+    earlier = None if compare is None else bench.load(compare, is_judged=fail_on_regression)
     if earlier is not None:
         check_comparable(named.suite, earlier)
     if save is not None:

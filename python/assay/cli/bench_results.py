@@ -55,7 +55,7 @@ def bench_compare_command(
     from assay.bench.harness.table import columns_of, markdown as as_markdown
 
     shown = columns_of(columns)
-    result, earlier = bench.load(now), bench.load(then)
+    result, earlier = (bench.load(path, is_judged=fail_on_regression) for path in (now, then))
     compared = bench.compare(result, earlier, tolerance)
     return Report(
         compared.to_data(),
@@ -116,16 +116,17 @@ def bench_gate_command(
     than the baseline beyond noise. Exit code 1: a gate failed; 3: undecided.
     """
     from assay import bench
-    from assay.bench.claims import judging, reading, running
+    from assay.bench.claims import judging, reading, rerunning, running
     from assay.bench.harness.comparison import check_comparable
 
     named = reading.claim_named(claim)
-    earlier = None if baseline is None else bench.load(baseline)
+    earlier = None if baseline is None else bench.load(baseline, is_judged=True)
     if earlier is not None:
         check_comparable(named.suite, earlier)
     if result is not None:
-        judged = bench.load(result)
+        judged = bench.load(result, is_judged=True)
         check_comparable(named.suite, judged)
+        rerunning.check_asked(named, judged)
     else:
         asked = running.Asked(device=device, quick=quick, is_gated=True, rival_python=rival_python)
         prepared = running.prepare(named, asked)

@@ -211,6 +211,10 @@ class ArrayWorkload(ABC):
         """Files that are no part of a package, with their hashes."""
         return {}
 
+    def measured_on(self, device: Device) -> Sequence[ArrayWorkload]:
+        """What is measured there: itself, or its cases of a GPU, each with a size and settings of its own."""
+        return self.gpu_cases if self.gpu_cases and device.capabilities.is_gpu else (self,)
+
     @abstractmethod
     def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
         """What can be set on this device."""

@@ -84,7 +84,7 @@ class Thing:
 @pytest.fixture
 def thing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Thing:
     made = Thing()
-    suite = Suite("graph", made.cases, seeding="inputs")
+    suite = Suite("graph", made.cases, axes=(1,), seeding="inputs")
     monkeypatch.setattr(bench, "suite", lambda name: suite)
     (tmp_path / "bench.toml").write_text(CLAIM, encoding="utf-8")
     return made
@@ -118,7 +118,8 @@ def test_a_planted_slowdown_of_five_percent_fails_the_gate(
 def test_a_result_without_seeds_and_stalls_fails(cli: Callable[..., Outcome], thing: Thing) -> None:
     cli("run", "bench.toml", "--save", "kept.json")
     data = json.loads(Path("kept.json").read_text())
-    del data["sha256"]
+    # A file from before there were seals.
+    del data["sha256"], data["summary"]
     for figure in data["figures"]:
         del figure["seeds"], figure["stalls"]
     Path("kept.json").write_text(json.dumps(data))
@@ -210,7 +211,59 @@ def test_an_edited_result_is_refused_and_one_without_a_hash_is_named(
     )
     del data["sha256"]
     Path("kept.json").write_text(json.dumps(data))
-    assert cli(*words).err.count("not sealed: kept.json") == 1
+    unsealed = cli(*words)
+    if words[0] == "gate":
+        assert (unsealed.code, "kept.json: expected the sha256 of its content" in unsealed.err) == (
+            2,
+            True,
+        )
+        del data["summary"]
+        Path("kept.json").write_text(json.dumps(data))
+        unsealed = cli(*words)
+    assert unsealed.err.count("not sealed: kept.json") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate", "bench.toml", "--baseline", "kept.json"),
+        ("compare", "whole.json", "kept.json", "--fail-on-regression"),
+        ("run", "bench.toml", "--compare", "kept.json", "--fail-on-regression"),
+    ],
+)
+def test_nothing_is_held_against_a_result_whose_hash_was_cut_out(
+    cli: Callable[..., Outcome], thing: Thing, words: tuple[str, ...]
+) -> None:
+    cli("run", "bench.toml", "--save", "whole.json")
+    data = json.loads(Path("whole.json").read_text())
+    del data["sha256"]
+    Path("kept.json").write_text(json.dumps(data))
+    outcome = cli(*words)
+    assert (outcome.code, "kept.json: expected the sha256 of its content" in outcome.err) == (
+        2,
+        True,
+    )
+
+
+def test_a_result_of_other_options_than_the_claims_is_not_judged(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    judge = ("gate", "bench.toml", "--result", "kept.json")
+    cli("run", "bench.toml", "--case", "thing", "--save", "kept.json")
+    part = cli(*judge)
+    assert (part.code, part.out) == (2, "")
+    assert "the claim thing: cases: expected what was measured, ['thing'], got []" in part.err
+    cli("run", "bench.toml", "--sizes", "512", "--save", "kept.json")
+    sized = cli(*judge)
+    assert (sized.code, "the claim thing: sizes: expected what was measured, 512" in sized.err) == (
+        2,
+        True,
+    )
+    cli("run", "bench.toml", "--save", "kept.json")
+    assert cli(*judge).code == 0
+    Path("bench.toml").write_text(CLAIM.replace("[4, 5, 6]", "[4, 5, 7]"))
+    other = cli(*judge)
+    assert (other.code, "bench.toml: data: expected what was measured" in other.err) == (2, True)
 
 
 def test_results_are_compared_and_printed_as_tables(

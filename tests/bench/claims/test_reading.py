@@ -74,6 +74,13 @@ def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
         ),
         ('generator = "gemm"', "", "data: expected a generator with seeds, or a file"),
         ('generator = "gemm"', 'file = "a.npz"', "data.file: expected it with one sha256"),
+        (
+            "[1, 2, 3]",
+            "[1, 2, 1000005]",
+            "data.seeds: expected numbers below 999,983, got 1,000,005",
+        ),
+        ("[1, 2, 3]", "[1, 2, 3]\nunits = 0", "data.units: expected at least 1, got 0"),
+        ("[1, 2, 3]", "[1, 2, 3]\nunits = -4", "data.units: expected at least 1, got -4"),
         ("saturation = 0.5", "saturation = 5", "gates.saturation: expected a share from 0 to 1"),
         ("saturation = 0.5", "seeds = 1", "gates.seeds: expected at least 3, got 1"),
         ("at_least = 1.0", "", "expected at_least or at_most"),

@@ -100,6 +100,23 @@ def test_file_without_background_load_is_read(
     assert load(path).other_cores is None
 
 
+def test_a_judged_file_has_its_seal_or_is_from_before_seals(
+    make_figure: Make, make_result: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "result.json"
+    make_result(make_figure([1.0, 2.0])).save(path)
+    assert load(path, is_judged=True).unsealed == ""
+    data = json.loads(path.read_text())
+    del data["sha256"]
+    path.write_text(json.dumps(data))
+    assert load(path).unsealed == str(path)
+    with pytest.raises(InputError, match="expected the sha256 of its content, which files of its"):
+        load(path, is_judged=True)
+    del data["summary"]
+    path.write_text(json.dumps(data))
+    assert load(path, is_judged=True).unsealed == str(path)
+
+
 OTHER = [b"", b"{", b"[]", b"3", b"\xff\xfe", b'"text"', b"{}", b"[" * 100_000]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from assay.bench.harness import session
 from assay.bench.harness.case import Suite
+from assay.bench.suites.registry import suite
 from assay.runtime import device
 from assay.workloads.order_book.rivals import HftbacktestCrate, NanobookCrate
 
@@ -30,6 +31,11 @@ PACKAGES = {
             {"assay", "python", "numpy", "nanobook (crate)"}
             | {"rivals' python", "rivals' numpy", "rivals' polars"},
         ),
+        (
+            {"python": "3.12.1", "numpy": "2.0.0"},
+            {"assay", "python", "numpy", "nanobook (crate)"}
+            | {"rivals' python", "rivals' numpy", "rivals' polars"},
+        ),
     ],
 )
 def test_versions_are_of_the_rivals_that_ran(
@@ -40,6 +46,15 @@ def test_versions_are_of_the_rivals_that_ran(
     versions = session._versions(suite, device("cpu"), [figure], there)
     assert set(versions) == expected
     assert versions["nanobook (crate)"] == "0.19.3"
+
+
+def test_packages_that_rivals_have_elsewhere_are_those_of_the_suite() -> None:
+    assert session._elsewhere(Suite("orders", lambda _: [], packages=PACKAGES)) == (
+        "polars",
+        "torch",
+    )
+    assert "cuequivariance-torch" in session._elsewhere(suite("protein"))
+    assert session._elsewhere(Suite("trace", lambda _: [])) == ("HolisticTraceAnalysis",)
 
 
 def test_a_suite_that_does_not_say_has_all_that_are_known() -> None:

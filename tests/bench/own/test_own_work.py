@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from assay import bench
 from assay.bench.claims import manifest, reading
 from assay.bench.own import workload
-from assay.bench.own.values import difference, named_arrays
+from assay.bench.own.values import as_file, difference, named_arrays
 from assay.cli.app import run
 from assay.errors import InputError
 
@@ -71,6 +72,25 @@ class Later:
 
 def later(values):
     return Later(values)
+
+def later_in_a_list(values):
+    return [Later(values)]
+
+class LateNumber(float):
+    def __float__(self):
+        return 1.0
+
+def late_number(values):
+    return LateNumber()
+
+def late_numbers(values):
+    return [1.0, [2, LateNumber()]]
+
+def leaves(values):
+    raise SystemExit(0)
+
+def leaves_generator(seed, size):
+    raise SystemExit(0)
 
 def first_only(values, kept={}):
     return kept.setdefault("sums", np.cumsum(values))
@@ -221,9 +241,19 @@ seeds = [1, 2, 3]
     (figure,) = outcome.data["figures"]
     assert (outcome.code, figure["value"], figure["unit"]) == (0, pytest.approx(250.0), "M rows/s")
     assert '"rate" as the command reports it' in figure["note"]
-    slow = claim.replace("M rows/s", "s")
-    refused = cli(slow, "run", "bench.toml", "--quick")
-    assert (refused.code, "rate: expected at most the" in refused.err) == (2, True)
+    # 250 s of a call, 250 s of a row, and a row in four milliseconds of a run of a thousand.
+    for metric, size in (("s", ""), ("s/row", ""), ("rows/s", "size = 100000")):
+        wrong = claim.replace("M rows/s", metric) + size
+        refused = cli(wrong, "run", "bench.toml", "--quick")
+        assert (refused.code, "rate: expected at most the" in refused.err) == (2, True), metric
+    # A thing that the claim does not count says nothing of how long the command ran.
+    assert cli(claim.replace("M rows/s", "structures/h"), "run", "bench.toml", "--quick").code == 0
+    (tmp_path / "double.py").write_text(program.replace("250.0", "0.0"), encoding="utf-8")
+    for metric in ("M rows/s", "MB"):
+        none = cli(claim.replace("M rows/s", metric), "run", "bench.toml", "--quick")
+        assert none.code == 2
+        assert "rate: expected a finite number above 0, got 0.0" in none.err
+    (tmp_path / "double.py").write_text(program, encoding="utf-8")
     silent = cli(claim.replace('"rate"', '"speed"'), "run", "bench.toml", "--quick")
     assert (silent.code, 'expected a last line such as {"speed": 1.5}' in silent.err) == (2, True)
 
@@ -235,6 +265,10 @@ seeds = [1, 2, 3]
         ("first_only", 1, "outputs differ"),
         ("keeps", 1, "times as fast on data that were seen before: outputs are kept"),
         ("later", 2, "mine.py:later: expected arrays, numbers, text or bytes"),
+        ("later_in_a_list", 2, "or a tuple or dict of them, got a list with Later"),
+        ("late_number", 2, "or a tuple or dict of them, got LateNumber"),
+        ("late_numbers", 2, "or a tuple or dict of them, got a list with LateNumber"),
+        ("leaves", 2, "mine.py:leaves raised SystemExit: 0"),
         ("fails", 2, "mine.py:fails raised ValueError: no numbers hint: it was called with (an array of 400)"),
         ("our", 2, 'function of'),
     ],
@@ -246,6 +280,68 @@ def test_work_that_is_faked_or_fails_is_refused(
     outcome = cli(claim, "run", "bench.toml", "--quick")
     words = " ".join((outcome.out + outcome.err).split())
     assert (outcome.code, said in words) == (code, True), words
+
+
+def test_a_file_that_ends_the_process_passes_no_gate(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    imported = cli(SUMS.replace("mine.py:ours", "ends.py:ours"), "gate", "bench.toml", "--quick")
+    assert imported.code == 2
+    assert "ends.py: cannot be imported: SystemExit: 0" in imported.err
+    drawn = cli(SUMS.replace(":numbers", ":leaves_generator"), "gate", "bench.toml", "--quick")
+    assert (drawn.code, "mine.py:leaves_generator raised SystemExit: 0" in drawn.err) == (2, True)
+
+
+SHORT = """
+import functools
+
+def seed(seed, size):
+    return seed
+
+def honest(number):
+    total = 0
+    for place in range(150):
+        total += place * number
+    return total
+
+@functools.cache
+def kept(number):
+    return honest(number)
+
+def reference(number):
+    return sum(place * number for place in range(150))
+"""
+
+
+@pytest.mark.parametrize(("function", "is_kept"), [("honest", False), ("kept", True)])
+def test_outputs_of_short_calls_that_are_kept_are_told(
+    cli: Callable[..., Outcome], tmp_path: Path, function: str, is_kept: bool
+) -> None:
+    """Calls of ten microseconds, of which a sample of half a millisecond tells nothing."""
+    (tmp_path / "short.py").write_text(SHORT, encoding="utf-8")
+    claim = SUMS.partition("[[rivals]]")[0] + SUMS[SUMS.index("[data]") :]
+    for name, own in (("ours", function), ("reference", "reference"), ("numbers", "seed")):
+        claim = claim.replace(f"mine.py:{name}", f"short.py:{own}")
+    outcome = cli(claim, "run", "bench.toml", "--seeds", "2", "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, "outputs are kept" in figure["note"]) == (int(is_kept), is_kept)
+    assert "not checked" not in figure["note"]
+
+
+def test_a_sample_of_calls_is_verified_on_calls_of_the_same_size(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """And not on calls as large as all of a sample together, which are other work."""
+    program = FUNCTIONS + (
+        "\ndef checked(values):\n    assert len(values) == 400, len(values)\n"
+        "    return np.cumsum(values)\n"
+    )
+    (tmp_path / "mine.py").write_text(program, encoding="utf-8")
+    claim = SUMS.replace(':ours"', ':checked"')
+    outcome = cli(claim, "run", "bench.toml", "--quick", "--json")
+    (figure,) = outcome.data["figures"]
+    assert (outcome.code, "calls, each with inputs of its own" in figure["note"]) == (0, True)
 
 
 def test_a_sample_has_no_more_calls_than_inputs_are_made_for(
@@ -287,6 +383,11 @@ def test_a_replaced_clock_is_told(
         (SORTED.replace('generator = "mine.py:text"\n', ""), "expected {seed} among its words"),
         (SORTED.replace('["sort"]', '["sort", "--nothing"]'), "expected exit code 0, got 2"),
         (SORTED.replace('["sort"]', '["sleep", "9"]\ntimeout_s = 0.05'), "expected an end within"),
+        (SORTED.replace('["sort"]', '["sort"]\ntimeout_s = inf'), "work.timeout_s: expected more than 0, at"),
+        (SUMS.replace("[work]", "[work]\nbytes = inf"), "work.bytes: expected a finite number above 0"),
+        (SUMS.replace("[1, 2, 3]", "[1, 2, 999983]"), "data.seeds: expected numbers below 999,983"),
+        (SUMS.replace("size = 400", '[run]\nsizes = "800"'), "run.sizes: expected data.size beside it"),
+        (SUMS.replace('"number"', '"Number"').replace("ns/number", "ns/Number"), "metric: expected one of ns, us"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_two(
@@ -296,6 +397,50 @@ def test_mistakes_are_one_line_and_exit_two(
     problem = [line for line in outcome.err.splitlines() if line.startswith("error")]
     assert (outcome.code, len(problem)) == (2, 1), outcome.err
     assert said in problem[0]
+
+
+def test_sizes_that_calls_are_not_told_are_refused(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """Units of work would be counted that nobody did."""
+    program = FUNCTIONS + "\ndef some(seed):\n    return numbers(seed, 400)\n"
+    (tmp_path / "mine.py").write_text(program, encoding="utf-8")
+    claim = SUMS.replace("mine.py:numbers", "mine.py:some").replace("size = 400", "")
+    assert cli(claim, "run", "bench.toml", "--quick").code == 0
+    outcome = cli(claim, "run", "bench.toml", "--quick", "--sizes", "800")
+    assert (outcome.code, "the suite sums has no sizes to choose" in outcome.err) == (2, True)
+
+
+def test_a_gate_judges_results_of_its_claim_only(cli: Callable[..., Outcome]) -> None:
+    cli(SUMS, "run", "bench.toml", "--quick", "--save", "kept.json")
+    words = ("gate", "bench.toml", "--result", "kept.json")
+    assert "expected what was measured" not in cli(SUMS, *words).err
+    for old, new, part in (
+        ("size = 400", "size = 4000", "data"),
+        ('mine.py:ours"', 'mine.py:half"', "work"),
+        ("ns/number", "us/number", "metric"),
+    ):
+        outcome = cli(SUMS.replace(old, new), *words)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert f"bench.toml: {part}: expected what was measured" in outcome.err
+
+
+def test_a_name_of_a_result_leads_to_no_other_folder(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """A result of others must not name whose commands are run."""
+    cli(SUMS, "run", "bench.toml", "--quick", "--save", "kept.json")
+    data = json.loads(Path("kept.json").read_text())
+    del data["sha256"]
+    (tmp_path / "bench" / "claims").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "bench.toml").write_text(SUMS)
+    for name in (str(tmp_path / "other"), "../../other", "other", "bench.toml", "other/bench.toml"):
+        data["suite"] = name
+        Path("kept.json").write_text(json.dumps(data))
+        outcome = cli(SUMS, "reproduce", "kept.json")
+        assert outcome.code == 2
+        assert f"the claim {name}: expected its bench.toml, got none" in outcome.err
 
 
 def test_data_of_a_file_are_staged_and_one_is_said(
@@ -319,6 +464,37 @@ def test_a_manifest_has_what_a_generator_of_ones_own_gives(cli: Callable[..., Ou
     assert {verdict.status for verdict in manifest.verify(entries)} == {manifest.INTACT}
 
 
+def test_values_are_arrays_whose_types_compute_nothing() -> None:
+    nested = [[1, 2], (3, np.int8(4)), np.array([5, 6])]
+    np.testing.assert_array_equal(
+        named_arrays("f", nested)["value"], np.array([[1, 2], [3, 4], [5, 6]])
+    )
+    itself: list[Any] = []
+    itself.append(itself)
+
+    class Late(np.float64):
+        pass
+
+    for value in (
+        itself,
+        [1, [2]],
+        [None],
+        [2**70],
+        Late(1.0),
+        [Late(1.0)],
+        {"x": [True, Late(1)]},
+    ):
+        with pytest.raises(InputError, match="expected arrays, numbers, text or bytes"):
+            named_arrays("f", value)
+
+
+def test_data_may_have_any_names() -> None:
+    written = {"file": np.arange(3), "allow_pickle": 2.5, "x": {"y": "text"}}
+    with np.load(io.BytesIO(as_file(written))) as archive:
+        assert sorted(archive.files) == ["allow_pickle", "file", "x.y"]
+        np.testing.assert_array_equal(archive["file"], np.arange(3))
+
+
 def test_outputs_differ_by_bytes_or_by_a_tolerance() -> None:
     values = np.array([1.0, 2.0, np.nan])
     left, right = (named_arrays("f", part) for part in (values, values.copy()))
@@ -330,5 +506,10 @@ def test_outputs_differ_by_bytes_or_by_a_tolerance() -> None:
     assert difference("f", printed, right, 1e-6) == 0.0
     assert np.isnan(difference("f", {}, right, 0.0))
     assert difference("f", named_arrays("f", values[:2]), right, 1e-6) == 1.0
+    # The same text is as wide as the longest beside it.
+    short, long = (named_arrays("f", np.array(words)) for words in (["a", "b"], ["a", "long"]))
+    assert difference("f", short, long, 1e-6) == 0.5
+    assert difference("f", short, right, 1e-6) == 1.0
+    assert difference("f", named_arrays("f", ["a", "b", "c"]), right, 1e-6) == 1.0
     with pytest.raises(InputError, match="expected numbers between blanks"):
         difference("f", named_arrays("f", "one two"), right, 1e-6)

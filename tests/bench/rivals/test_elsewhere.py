@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from assay.bench.rivals import elsewhere
 from assay.bench.rivals.elsewhere import RivalElsewhere, about, prepare_elsewhere
 from assay.cli.app import run
 from assay.errors import InputError
@@ -64,6 +66,23 @@ def test_what_is_missing_there_is_said(tmp_path: Path) -> None:
     other.write_text("#!/bin/sh\necho cannot import it >&2\n")
     missing = prepare_elsewhere(other, workload("order-book"), "nanobook", data, Device("cpu"))
     assert missing == Missing("rival nanobook: its process ended: cannot import it")
+
+
+def test_a_process_that_does_not_end_when_asked_to_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "_ENDS_S", 0.1)
+    deaf = tmp_path / "python"
+    deaf.write_text(
+        f"#!{sys.executable}\nimport signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "sys.stdin.readline()\nprint('{}', flush=True)\ntime.sleep(600)\n"
+    )
+    deaf.chmod(0o755)
+    rival = RivalElsewhere(deaf, "deaf")
+    rival.ask("prepare")
+    rival.close()
+    assert rival._process.returncode == -signal.SIGKILL
 
 
 def test_a_run_records_the_ratio_and_versions_of_rivals_elsewhere(

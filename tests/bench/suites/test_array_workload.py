@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar, cast
 
 import numpy as np
 import pytest
 
 import assay.workloads.registry as registry
+from assay.bench.claims import running
+from assay.bench.claims.claim import Claim, ClaimData
 from assay.bench.harness.case import Absent, Settings
-from assay.bench.harness.program_check import ProgramCheck
+from assay.bench.harness.program_check import TELLING_S, ProgramCheck
+from assay.bench.harness.seeding import FIRST_UNSEEN, seeded
+from assay.bench.suites.array_workload import suite_for
 from assay.bench.suites.registry import suite
+from assay.errors import InputError
 from assay.load.workloads.measurement import Setting
 from assay.runtime.hardware import Device
-from assay.workloads.contract import Arrays, DataSet, Program, Verified
+from assay.workloads.contract import Arrays, DataSet, Program, Sizes, Verified, WorkloadSetting
 from running_sums import RunningSums, SummingProgram
 
 SIZE = 50
@@ -117,6 +124,93 @@ def test_times_below_the_floor_and_of_known_data_only_are_no_measurement() -> No
         "faster than this machine moves its bytes",
         "8 times as fast on data that were seen before",
     ]
+
+
+def test_runs_that_are_too_short_to_tell_kept_outputs_are_said_to_be() -> None:
+    workload = RunningSums()
+    check = ProgramCheck(workload, SummingProgram(workload.generate(1, SIZE)), SIZE)
+    for fresh_s, doubts in ((0.010, 0), (0.0019, 1)):
+        check.fresh_seconds = [fresh_s]
+        assert not check.is_fake(fresh_s, None)
+        assert len(check.doubts) == doubts
+    # Ten milliseconds tell a cache whose runs take next to nothing.
+    check.fresh_seconds = [TELLING_S] * 9
+    assert check.is_fake(1e-4, None)
+
+
+def test_every_seed_is_checked_on_data_of_its_own() -> None:
+    """What was kept of the check of one seed must not be data of the next."""
+    seen: list[int] = []
+
+    class Noting(RunningSums):
+        def generate(self, seed: int, size: int) -> DataSet:
+            seen.append(seed)
+            return super().generate(seed, size)
+
+    workload = Noting()
+    for seed in (0, 1, FIRST_UNSEEN - 1):
+        with seeded(seed):
+            check = ProgramCheck(workload, SummingProgram(workload.generate(seed, SIZE)), SIZE)
+            check.error(0)
+            check.error(1)
+            check.fresh_seconds = [60.0]
+            check.is_fake(1.0, None)
+    assert len(seen) == len(set(seen))
+    assert sum(seed < FIRST_UNSEEN for seed in seen) == 3
+
+
+def test_the_seed_zero_has_data_of_its_own() -> None:
+    seeds: list[int] = []
+
+    class Noting(RunningSums):
+        def generate(self, seed: int, size: int) -> DataSet:
+            seeds.append(seed)
+            return super().generate(seed, size)
+
+    (case,) = suite_for(Noting()).cases(Settings(Device("cpu"), quick=True))
+    for seed in (0, 1):
+        with seeded(seed):
+            case.prepare()
+    assert [seed for seed in seeds if seed < FIRST_UNSEEN] == [0, 1]
+
+
+def test_sizes_and_knobs_are_those_of_the_cases_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class OfGpus(RunningSums):
+        case = "of GPUs"
+        sizes = Sizes(7, 7)
+
+        def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
+            return ()
+
+    class Both(RunningSums):
+        devices = ("cpu", "cuda")
+        gpu_cases = (OfGpus(),)
+
+    capabilities = SimpleNamespace(is_gpu=True)
+    gpu = cast(Device, SimpleNamespace(name="cuda:0", capabilities=capabilities))
+    every = suite_for(Both())
+    assert [case.parameters["size"] for case in every.cases(Settings(gpu))] == [7]
+    with pytest.raises(
+        InputError, match="expected no sizes, got 9: cases on cuda:0 have their own"
+    ):
+        every.cases(Settings(gpu, sizes=((9,),)))
+    with pytest.raises(InputError, match="expected no sizes, got 9: files of data have their own"):
+        every.cases(Settings(gpu, sizes=((9,),), data=tmp_path, data_units=3))
+    monkeypatch.setitem(registry.WORKLOADS, "running-sums", "running_sums")
+    monkeypatch.setattr("assay.bench.claims.suites.workload_named", lambda _: Both())
+    monkeypatch.setattr("assay.bench.claims.suites.bench.suite", lambda _: every)
+    monkeypatch.setattr("assay.bench.harness.session.Device", lambda _: gpu)
+    claim = Claim(
+        "running-sums", "", "running-sums", "", "", ClaimData("running-sums", (1, 2, 3), 400)
+    )
+    # The size of the claim is that of its data on a CPU.
+    assert running.prepare(claim, running.Asked(device="cuda:0")).settings.sizes == ()
+    with pytest.raises(
+        InputError, match="of GPUs: setting how: expected no settings, got 'number'"
+    ):
+        running.prepare(claim, running.Asked(device="cuda:0", settings={"how": "number"}))
 
 
 def test_data_of_a_seed_have_one_hash_and_other_seeds_another() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,28 @@ def test_a_failing_process_says_why(tmp_path: Path) -> None:
     done = trace_analysis.store(tmp_path / "one.json", tmp_path / "stored")
     assert done.data["kinds"]["kernel"] == {"count": written.kernels, "ns": written.kernel_ns}
     assert done.resident_bytes > 1e6
+
+
+def test_a_process_that_logs_much_ends() -> None:
+    """More than a pipe holds, before it prints what is read of it."""
+    logs = "import sys; sys.stderr.write('x' * (1 << 20)); {}"
+    done = logs.format('print("{}")')
+    assert trace_analysis.run([sys.executable, "-c", done]).data == {}
+    with pytest.raises(RuntimeError, match="ended with 3: xxx"):
+        trace_analysis.run([sys.executable, "-c", logs.format("sys.exit(3)")])
+
+
+def test_a_rival_of_another_environment_sees_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+    monkeypatch.setenv("VIRTUAL_ENV", "/ours")
+    other = tmp_path / "python"
+    other.write_text(
+        "#!/bin/sh\n"
+        """printf '{"seconds": 1.5, "ours": "%s%s", "flag": "%s"}' "$PYTHONPATH" "$VIRTUAL_ENV" "$1"\n"""
+    )
+    other.chmod(0o755)
+    there = trace_analysis.analyze_with_hta(tmp_path / "trace.json", other)
+    assert there.data == {"seconds": 1.5, "ours": "", "flag": "-P"}
+    assert there.seconds == 1.5

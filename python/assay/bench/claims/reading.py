@@ -20,6 +20,7 @@ from assay.bench.claims.claim import (
 )
 from assay.bench.claims.tables import known_keys, table
 from assay.bench.harness.case import UNITS
+from assay.bench.harness.seeding import FIRST_UNSEEN
 from assay.bench.suites.registry import SUITES
 from assay.errors import InputError, unknown_name
 from assay.files import read_toml
@@ -41,9 +42,22 @@ def find_claim(text: str) -> Claim | None:
         return read_claim(path / FILE)
     if path.suffix == ".toml":
         return read_claim(path)
+    return _in_folders(text)
+
+
+def claim_of_result(name: str) -> Claim | None:
+    """The claim of a name that a result has: in `bench/claims` and nowhere else, whatever the name is.
+
+    Results come from others, and a claim runs the code that it names.
+    """
+    is_plain = name == Path(name).name and name != ".."
+    return _in_folders(name) if is_plain else None
+
+
+def _in_folders(name: str) -> Claim | None:
     for folder in folders():
-        if (folder / text / FILE).is_file():
-            return read_claim(folder / text / FILE)
+        if (folder / name / FILE).is_file():
+            return read_claim(folder / name / FILE)
     return None
 
 
@@ -129,6 +143,10 @@ def _own(path: Path, raw: dict[str, Any]) -> Claim:
     for name in ("dtypes", "model", "settings"):
         if getattr(run, name):
             raise InputError(f"{path}: run.{name}: expected none beside [work], which has no such")
+    if run.sizes and data.size is None:
+        raise InputError(
+            f"{path}: run.sizes: expected data.size beside it, which calls are told, got none"
+        )
     gates = _gates(path, raw.get("gates", {}))
     check_targets(f"{path}: ", gates, rivals.names)
     return Claim(
@@ -204,6 +222,13 @@ def _check_data(path: Path, data: ClaimData, *, is_own: bool = False) -> None:
         raise InputError(
             f"{path}: data.seeds: expected different numbers, none below 0, got {list(data.seeds)}"
         )
+    if any(seed >= FIRST_UNSEEN for seed in data.seeds):
+        raise InputError(
+            f"{path}: data.seeds: expected numbers below {FIRST_UNSEEN:,}, got {max(data.seeds):,}",
+            "those beyond are of data that programs must not have seen when they are checked",
+        )
+    if data.units is not None and data.units < 1:
+        raise InputError(f"{path}: data.units: expected at least 1, got {data.units}")
     if data.size is not None and data.size < 1:
         raise InputError(f"{path}: data.size: expected at least 1, got {data.size}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,11 @@ from assay.errors import InputError
 
 INPUT, OUTPUT, SEED = "{input}", "{output}", "{seed}"
 """Words of a command, or parts of them: the data as a file, where outputs are expected, the seed."""
-_TIMES: Final = ("ns", "us", "ms", "s")
+TIMES: Final = ("ns", "us", "ms", "s")
 """Metrics of a whole call."""
 _BY_UNIT: Final = {"byte": ("GB/s",), "FLOP": ("GFLOP/s", "TFLOP/s")}
+_LONGEST_S: Final = 1e6
+"""Eleven days: clocks of the system take no infinite wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,15 @@ def _check(path: Path, work: OwnWork) -> None:
         raise InputError(
             f"{path}: reference.tolerance: expected a share from 0 to 1, got {work.tolerance:g}"
         )
-    if not work.timeout_s > 0.0:
-        raise InputError(f"{path}: work.timeout_s: expected more than 0, got {work.timeout_s:g}")
+    if not 0.0 < work.timeout_s <= _LONGEST_S:
+        raise InputError(
+            f"{path}: work.timeout_s: expected more than 0, at most {_LONGEST_S:,.0f}, got {work.timeout_s:g}"
+        )
     for name, amount in (("bytes", work.bytes), ("flops", work.flops)):
-        if amount is not None and not amount > 0.0:
-            raise InputError(f"{path}: work.{name}: expected more than 0, got {amount:g}")
+        if amount is not None and not 0.0 < amount < math.inf:
+            raise InputError(
+                f"{path}: work.{name}: expected a finite number above 0, got {amount:g}"
+            )
     measured = [("work", work.ours), *((f"rival {rival.name}", rival) for rival in work.rivals)]
     for where, measures in measured:
         if work.value and measures.function:
@@ -134,14 +141,20 @@ def _check(path: Path, work: OwnWork) -> None:
 
 def check_metric(path: Path, unit: str, metric: str, work: OwnWork) -> None:
     """The metric is of a call, or counts the unit of work; any where the command reports it."""
-    offered = (*_TIMES, f"ns/{unit}", f"{unit}s/s", *_BY_UNIT.get(unit, ()))
-    if metric in offered or counted_in(metric) == unit or (work.value and metric in UNITS):
+    if is_of_work(metric, unit) or (work.value and metric in UNITS):
         unit_named(metric)
         return
+    counting = (f"ns/{unit}", f"{unit}s/s") if counted_in(f"ns/{unit}") else ()
+    offered = (*TIMES, *counting, *_BY_UNIT.get(unit, ()))
     raise InputError(
         f"{path}: metric: expected one of {', '.join(offered)}, got {metric!r}",
-        "ns, us, ms and s are of a call; others count the unit of work, as M rows/s does rows",
+        "ns, us, ms and s are of a call; others count the unit of work in small letters, as M rows/s does rows",
     )
+
+
+def is_of_work(metric: str, unit: str) -> bool:
+    """Whether a metric is of a call or of units of work, so that it says what a run took."""
+    return metric in (*TIMES, *_BY_UNIT.get(unit, ())) or counted_in(metric) == unit
 
 
 def check_placeholders(path: Path, work: OwnWork, data: ClaimData) -> None:

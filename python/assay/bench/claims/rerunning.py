@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay.bench.claims import reading
 from assay.bench.claims.claim import Claim, ClaimData
 from assay.bench.claims.running import Prepared
 from assay.bench.claims.staging import stage
-from assay.bench.claims.suites import suite_of
-from assay.bench.harness import session
+from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_of
+from assay.bench.harness import selection, session
 from assay.bench.harness.result import Result
 from assay.errors import InputError, unknown_name
 
@@ -31,19 +31,67 @@ def claim_of(then: Result, file: str | None = None) -> Claim:
         seeds = tuple((then.options or {}).get("seeds") or (0,))
         data = ClaimData(generator=then.suite, seeds=seeds)
         return Claim(then.suite, "", then.suite, "", "", data)
-    claim = reading.find_claim(file or then.suite)
+    claim = reading.find_claim(file) if file else reading.claim_of_result(then.suite)
     if claim is None:
         raise InputError(
             f"the claim {then.suite}: expected its bench.toml, got none in bench/claims",
             "--claim FILE says where it is: the result has what it says, not its programs",
         )
-    kept, now = then.claim or {}, json.loads(json.dumps(claim.to_data()))
-    for part in _MEASURED:
-        if kept.get(part) != now[part]:
-            raise InputError(
-                f"{claim.path}: {part}: expected what was measured, {kept.get(part)}, got {now[part]}"
-            )
+    check_measured(claim, then)
     return claim
+
+
+def check_measured(claim: Claim, then: Result) -> None:
+    """Refuse a result of other data, or of other work, than the claim has now."""
+    kept = then.claim or {}
+    is_own = claim.work is not None or kept.get("work") is not None
+    if claim.path is None or not (kept or is_own):
+        return
+    now = json.loads(json.dumps(claim.to_data()))
+    for part in _MEASURED if is_own else ("data",):
+        _check_same(f"{claim.path}: {part}", kept.get(part), now[part])
+
+
+def check_asked(claim: Claim, then: Result) -> None:
+    """Refuse a result that is none of the claim: of other data, or of options in place of the claim's.
+
+    Of a smoke test, and of a file from before options were kept, data are all that is known.
+    """
+    check_measured(claim, then)
+    asked = then.options
+    if asked is None or then.quick:
+        return
+    suite, run, size = suite_of(claim), claim.run, claim.data.size
+    workload = workload_of(claim)
+    is_on_gpu = str(asked.get("device")).partition(":")[0] != "cpu"
+    if claim.data.file or (workload is not None and workload.gpu_cases and is_on_gpu):
+        size = None
+    sizes = selection.sizes(suite, run.sizes or (None if size is None else str(size)))
+    dtypes = selection.dtypes(suite, run.dtypes)
+    said = session.kept_options(
+        sizes=sizes,
+        dtypes=dtypes,
+        model=run.model,
+        # None are all that there are.
+        rivals=sorted(claim.rivals.names or suite.rivals),
+        cases=run.cases,
+        settings=run.settings,
+    )
+    rivals = asked.get("rivals") or suite.rivals
+    kept = {
+        **asked,
+        "rivals": sorted(map(str, rivals)) if isinstance(rivals, (list, tuple)) else rivals,
+    }
+    for name, value in said.items():
+        _check_same(f"the claim {claim.name}: {name}", kept.get(name), value)
+
+
+def _check_same(where: str, measured: Any, said: Any) -> None:
+    if measured != said:
+        raise InputError(
+            f"{where}: expected what was measured, {measured}, got {said}",
+            "measure the claim as it is now",
+        )
 
 
 def again(
@@ -67,6 +115,8 @@ def again(
         rivals=asked.get("rivals") or (),
         rival_python=rival_python,
     )
+    if sizes is None and settings.sizes and has_sizes_of_its_own(claim, settings.device):
+        settings = replace(settings, sizes=())
     kept = [figure.name for figure in then.figures]
     for part in cases:
         if not any(part in name for name in kept):

@@ -11,7 +11,7 @@ from typing import Any
 from assay.bench.claims.claim import SEEDS, Claim
 from assay.bench.claims.reading import check_targets
 from assay.bench.claims.staging import stage
-from assay.bench.claims.suites import suite_of, workload_of
+from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_of
 from assay.bench.harness import selection, session
 from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Result
@@ -78,17 +78,20 @@ def prepare(claim: Claim, asked: Asked) -> Prepared:
     if asked.quick and not _is_small(claim):
         # A smoke test has the sizes of the suite's own.
         size = None
+    sizes = asked.sizes or (None if asked.quick else run.sizes)
     settings = session.settings(
         chosen,
         asked.device or run.device,
         quick=asked.quick,
-        sizes=asked.sizes or (None if asked.quick else run.sizes) or size,
+        sizes=sizes or size,
         dtypes=asked.dtypes or run.dtypes,
         model=asked.model or run.model,
         rivals=asked.rivals or (claim.rivals.names if chosen.rivals else ()),
         cases=asked.cases or (() if asked.quick else run.cases),
         rival_python=asked.rival_python,
     )
+    if sizes is None and settings.sizes and has_sizes_of_its_own(claim, settings.device):
+        settings = dataclasses.replace(settings, sizes=())
     settings = dataclasses.replace(settings, settings=_settings(claim, asked, settings))
     if claim.data.file:
         settings = dataclasses.replace(
@@ -122,15 +125,18 @@ def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
     if asked.seeds is not None and asked.seeds < 1:
         raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
     own = claim.data.seeds
+    # The first seed of a workload's data is 1; 0 has the inputs that other suites name themselves.
+    is_workload = claim.work is not None or claim.suite in WORKLOADS
+    alone = own[:1] or (1,) if is_workload else (0,)
     if chosen.seeding == "rounds" or (asked.seeds == 1 and not own):
-        return (0,)
+        return alone
     if asked.seeds is not None:
         others = [seed for seed in range(1, asked.seeds + 1 + len(own)) if seed not in own]
         return (*own, *others)[: asked.seeds]
     is_seeded = claim.path is not None and chosen.seeding == "inputs" and not asked.quick
     if is_seeded or asked.is_gated:
         return own or tuple(range(1, SEEDS + 1))
-    return (0,)
+    return alone
 
 
 def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, Any]:
@@ -141,13 +147,16 @@ def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, An
     workload = workload_of(claim)
     if workload is None:
         raise InputError(f"{claim.name}: expected settings for a workload only, got {given}")
-    known = {choice.name: choice for choice in workload.settings(settings.device)}
-    for name, value in given.items():
-        if name not in known or value not in known[name].values:
+    for case in workload.measured_on(settings.device):
+        known = {choice.name: choice for choice in case.settings(settings.device)}
+        for name, value in given.items():
+            if name in known and value in known[name].values:
+                continue
             offered = known[name].values if name in known else tuple(known)
-            words = ", ".join(str(choice) for choice in offered) or "none"
+            words = f"one of {', '.join(map(str, offered))}" if offered else "no settings"
+            whose = f"{case.case}: " if case.case else ""
             raise InputError(
-                f"{claim.name}: setting {name}: expected one of {words}, got {value!r}"
+                f"{claim.name}: {whose}setting {name}: expected {words}, got {value!r}"
             )
     return given
 
@@ -162,7 +171,7 @@ def _check_generated(claim: Claim, settings: Settings, asked: Asked) -> None:
             f"{claim.name}: data.sha256: expected it of a file or of the data of a workload, "
             f"got it of the suite {claim.suite}"
         )
-    size = settings.sizes[0][0] if settings.sizes else workload.sizes.usual
+    size = settings.sizes[0][0] if settings.sizes else claim.data.size or workload.sizes.usual
     for seed, expected in zip(claim.data.seeds, claim.data.sha256, strict=True):
         got = workload.generate(seed, size).sha256
         if got != expected:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assay import bench
 from assay.bench.claims.claim import Claim
 from assay.bench.harness.case import Suite
+from assay.runtime.hardware import Device
 from assay.workloads.contract import ArrayWorkload
 from assay.workloads.registry import WORKLOADS, workload as workload_named
 
@@ -22,7 +25,17 @@ def suite_of(claim: Claim) -> Suite:
         return bench.suite(claim.suite)
     from assay.bench.suites.array_workload import suite_for
 
-    return suite_for(_own(claim))
+    suite = suite_for(_own(claim))
+    # Without a size in the claim, calls are not told one: units of work would be counted, not done.
+    return suite if claim.data.size is not None else replace(suite, axes=())
+
+
+def has_sizes_of_its_own(claim: Claim, device: Device) -> bool:
+    """Whether data are a file, or a GPU has cases in place of the workload's, each of one size."""
+    workload = workload_of(claim)
+    return bool(claim.data.file) or (
+        workload is not None and workload.measured_on(device) != (workload,)
+    )
 
 
 def _own(claim: Claim) -> ArrayWorkload:

@@ -15,6 +15,7 @@ from assay.runtime.dtypes import BY_NAME, bfloat16
 from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
 from assay.runtime.transfer import store, values
+from assay.workloads.poisoning import fill_nan as fill_nan
 
 NumPyArray = npt.NDArray[Any]
 
@@ -23,8 +24,6 @@ DTYPES: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
 _UNKNOWN_CACHE: Final = 128 << 20
 _TIMES_THE_CACHE: Final = 2
-_NAN_BYTE: Final = 0xFF
-"""Fills an array with NaN in every floating type, with -1 in integers."""
 
 
 def rotated_copies(device: Device, nbytes: int, quick: bool) -> int:
@@ -97,11 +96,6 @@ def download(array: Array) -> NumPyArray:
     """The values on the host, in double precision."""
     array.device.synchronize()
     return np.asarray(values(array), np.float64)
-
-
-def fill_nan(array: Array) -> None:
-    """Fill an array with NaN, so that an output that is not written cannot pass the check."""
-    array.device.fill("fill_nan", array.buffer, array.offset, _NAN_BYTE, array.nbytes)
 
 
 def fill_nan_and_free(array: Array) -> None:

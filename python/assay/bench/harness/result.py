@@ -21,6 +21,8 @@ from assay.improve.journal.chain import digest
 SCHEMA: Final = "assay.bench/1"
 SEAL: Final = "sha256"
 """The entry of a file that has the hash of all others, as canonical JSON."""
+_FIRST_WITH_SEAL: Final = "summary"
+"""An entry that files have since they are sealed."""
 _ONE_OF_MANY: Final = re.compile(r", 1 (frame|structure)s$")
 
 
@@ -212,8 +214,12 @@ class Result:
         paths.write_atomically(path, f"{text}\n".encode())
 
 
-def load(path: Path) -> Result:
-    """Read a file that `Result.save` wrote; raises `InputError` for anything else."""
+def load(path: Path, *, is_judged: bool = False) -> Result:
+    """Read a file that `Result.save` wrote; raises `InputError` for anything else.
+
+    One that is judged must have its seal, unless it is from before there were seals: else cutting a
+    line out would be all that an edit needs to pass.
+    """
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:
@@ -231,6 +237,11 @@ def load(path: Path) -> Result:
             f"{path} was changed after it was written: expected the content of sha256 "
             f"{str(seal)[:12]}..., got another",
             "measure again: figures that were edited are none",
+        )
+    if is_judged and seal is None and _FIRST_WITH_SEAL in data:
+        raise InputError(
+            f"{path}: expected the {SEAL} of its content, which files of its format have, got none",
+            "measure again: nobody can tell whether its figures were edited",
         )
     try:
         return replace(_result(data), unsealed="" if seal else str(path))

@@ -13,6 +13,8 @@ from typing import Final
 _SEED: Final = contextvars.ContextVar("seed", default=0)
 _STRIDE: Final = 10_007
 """Beyond the seeds that suites use for their inputs."""
+FIRST_UNSEEN: Final = 999_983
+"""Seeds from here on are the harness's: of data that no program has seen before it is checked with them."""
 
 
 @contextlib.contextmanager

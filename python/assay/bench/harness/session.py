@@ -16,7 +16,7 @@ from typing import Any, Final
 from assay._native import build_info
 from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
-from assay.bench.harness.case import Case, Settings, Suite
+from assay.bench.harness.case import Case, Settings, Size, Suite
 from assay.bench.harness.merging import merged
 from assay.bench.harness.result import Figure, Result, SeedRounds
 from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
@@ -32,7 +32,7 @@ LIBRARIES: Final = (
     *("faster-whisper", "ctranslate2", "pywhispercpp", "onnxruntime"),
 )
 """Rivals whose versions a result records, of suites that do not say what theirs are made of."""
-ELSEWHERE: Final = ("torch", "spconv", "polars", "nanobook", "HolisticTraceAnalysis")
+ELSEWHERE: Final = ("HolisticTraceAnalysis",)
 """The same of another Python environment."""
 
 
@@ -91,7 +91,9 @@ def run(
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
     commit, sources = _commit(), chosen.sources()
     there = (
-        None if options.rival_python is None else elsewhere.about(options.rival_python, ELSEWHERE)
+        None
+        if options.rival_python is None
+        else elsewhere.about(options.rival_python, _elsewhere(chosen))
     )
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
     plan = replace(plan, warm_up=warm_up)
@@ -153,14 +155,34 @@ def _require(rivals: Sequence[str], figure: Figure) -> None:
 
 def _asked(options: Settings) -> dict[str, Any]:
     """The options of a run as a file keeps them."""
+    kept = kept_options(
+        sizes=options.sizes,
+        dtypes=options.dtypes,
+        model=options.model,
+        rivals=options.rivals,
+        cases=options.cases,
+        settings=options.settings,
+    )
+    return {"device": options.device.name, **kept}
+
+
+def kept_options(
+    *,
+    sizes: Sequence[Size],
+    dtypes: Sequence[str],
+    model: str | None,
+    rivals: Sequence[str],
+    cases: Sequence[str],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Options as a file has them, whatever device they are of."""
     return {
-        "device": options.device.name,
-        "sizes": ",".join("x".join(map(str, size)) for size in options.sizes) or None,
-        "dtypes": ",".join(options.dtypes) or None,
-        "model": options.model,
-        "rivals": list(options.rivals),
-        "cases": list(options.cases),
-        "settings": dict(options.settings),
+        "sizes": ",".join("x".join(map(str, size)) for size in sizes) or None,
+        "dtypes": ",".join(dtypes) or None,
+        "model": model,
+        "rivals": list(rivals),
+        "cases": list(cases),
+        "settings": dict(settings),
     }
 
 
@@ -170,6 +192,19 @@ def _with_seeds(chosen: Suite, figure: Figure) -> Figure:
         return figure
     rounds = tuple(SeedRounds(number, 1) for number in range(len(figure.own.rounds)))
     return replace(figure, seeds=rounds)
+
+
+def _elsewhere(chosen: Suite) -> Sequence[str]:
+    """The packages of a suite's rivals in another environment."""
+    if chosen.packages is None:
+        return ELSEWHERE
+    named = (name for packages in chosen.packages.values() for name in _known_to_python(packages))
+    return tuple(dict.fromkeys(named))
+
+
+def _known_to_python(packages: Mapping[str, str | None]) -> list[str]:
+    """Those whose version is asked of the environment that has them."""
+    return [name for name, version in packages.items() if version is None]
 
 
 def _versions(
@@ -186,12 +221,12 @@ def _versions(
         return about | {f"rivals' {name}": version for name, version in there.items()}
     ran = dict.fromkeys(rival.name for figure in figures for rival in figure.rivals)
     used = {name: known for rival in ran for name, known in packages.get(rival, {}).items()}
-    here = [name for name, known in used.items() if known is None] if there is None else []
-    about = versions(device, dict.fromkeys(["numpy", *here]))
+    asked = _known_to_python(used)
+    about = versions(device, dict.fromkeys(["numpy", *(asked if there is None else ())]))
     about |= {name: known for name, known in used.items() if known is not None}
     if there is not None and ran:
-        shared = ("python", "numpy", *used)
-        about |= {f"rivals' {name}": there[name] for name in shared if name in there}
+        # One that ran and has no version there is named all the same, as one here is.
+        about |= {f"rivals' {name}": there.get(name) for name in ("python", "numpy", *asked)}
     return about
 
 

@@ -35,13 +35,18 @@ class CommandProgram(Program):
         unit: Unit | None = None,
         *,
         is_per_call: bool = True,
+        is_of_work: bool = True,
     ) -> None:
-        """Look for the program; `unit` is that of the value which the command reports."""
+        """Look for the program; `unit` is that of the value which the command reports.
+
+        A value that is not of its work (of bytes where rows are counted) cannot be held against
+        the time that the command ran.
+        """
         self.text = " ".join(words)
         self.folder = folder.resolve()
         self.work = work
         self.unit = unit if work.value else None
-        self.is_per_call = is_per_call
+        self.is_per_call, self.is_of_work = is_per_call, is_of_work
         self.last_run_s = 0.0
         """Seconds from start to end, or those that the value stands for."""
         self.last_wall_s = 0.0
@@ -120,21 +125,28 @@ class CommandProgram(Program):
             value = json.loads(last)[name]
         except (ValueError, TypeError, KeyError):
             value = None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e300:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             got = last.decode("utf-8", "replace")[:80]
             raise InputError(
                 f'{self.text}: expected a last line such as {{"{name}": 1.5}}, got {got!r}'
+            )
+        if not 0 < value < 1e300:
+            raise InputError(
+                f"{self.text}: {name}: expected a finite number above 0, got {value}",
+                "figures are divided by each other",
             )
         return (before + b"\n" if before else b""), float(value)
 
     def _seconds(self, value: float, unit: Unit, data: OwnData) -> float:
         """What the clock of a harness would have read for the figure to be this value."""
         if unit.kind == "rate":
-            return data.units / (value * unit.scale)
-        if unit.kind == "time" and not self.is_per_call:
-            return value * unit.scale * data.units
-        seconds = value * unit.scale
-        if unit.kind == "time" and seconds > self.last_wall_s:
+            seconds = data.units / (value * unit.scale)
+        else:
+            seconds = value * unit.scale
+            if unit.kind == "time" and not self.is_per_call:
+                seconds *= data.units
+        is_of_a_run = unit.kind in ("rate", "time") and self.is_of_work
+        if is_of_a_run and seconds > self.last_wall_s:
             raise InputError(
                 f"{self.text}: {self.work.value}: expected at most the {self.last_wall_s:.3g} s that the "
                 f"command ran, got {seconds:.3g} s",

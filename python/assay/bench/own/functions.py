@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from assay.bench.own.values import OwnData, arguments, copied, named_arrays
 from assay.errors import InputError, unknown_name
 from assay.workloads.contract import Arrays, DataSet, Program
 
 Function = Callable[..., Any]
+
+_FAILURES: Final = (Exception, SystemExit)
+"""What the user's code may end with: `sys.exit(0)` must not end a gate that judged nothing as passed."""
 
 
 def function_named(text: str, folder: Path) -> Function:
@@ -46,7 +49,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except _FAILURES as error:
         del sys.modules[name]
         raise InputError(f"{path}: cannot be imported: {_line(error)}") from error
     return module
@@ -56,11 +59,11 @@ def called(text: str, function: Function, *positional: Any, **named: Any) -> Any
     """What a function returns; whatever it raises is one line that names it."""
     try:
         return function(*positional, **named)
-    except Exception as error:
+    except _FAILURES as error:
         raise raised(text, error) from error
 
 
-def raised(text: str, error: Exception) -> InputError:
+def raised(text: str, error: BaseException) -> InputError:
     """An error of the user's code, in one line."""
     return InputError(f"{text} raised {_line(error)}")
 
@@ -74,7 +77,7 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}{size}"
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     first = str(error).strip().splitlines()
     return f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
 
@@ -101,7 +104,7 @@ class FunctionProgram(Program):
         function = self.function
         try:
             self._returned = [function(*positional, **named) for positional, named in self._calls]
-        except Exception as error:
+        except _FAILURES as error:
             wrong = raised(self.text, error)
             positional, named = self._calls[0]
             given = ", ".join([*map(_kind, positional), *(f"{name}=" for name in named)])

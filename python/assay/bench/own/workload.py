@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.bench.claims.claim import Claim, Implementation
+from assay.bench.claims.reading_work import TIMES, is_of_work
 from assay.bench.harness.case import unit_named
-from assay.bench.harness.program_check import CLOCK
+from assay.bench.harness.program_check import CLOCK, TELLING_S
+from assay.bench.harness.seeding import FIRST_UNSEEN
 from assay.bench.own.commands import CommandProgram
-from assay.bench.own.functions import FunctionProgram, called, function_named
-from assay.bench.own.values import OwnData, copied, difference, from_file, named_arrays
+from assay.bench.own.functions import Function, FunctionProgram, called, function_named
+from assay.bench.own.values import OwnData, difference, from_file, named_arrays
 from assay.errors import InputError
 from assay.files import read_bytes
 from assay.load.workloads.measurement import Setting
@@ -31,20 +34,29 @@ from assay.workloads.contract import (
     WorkloadSetting,
 )
 
-_TIMES: Final = ("ns", "us", "ms", "s")
-_SAMPLE_S: Final = 5e-4
-"""A sample of a function takes at least so long: it has several calls where one is shorter."""
+_SAMPLE_S: Final = TELLING_S
+"""A sample of a function takes so long, where that can be afforded: it has several calls where one is shorter."""
+_LEAST_SAMPLE_S: Final = 5e-4
+"""However slow the reference is, a sample has the calls that a clock needs."""
 _LONG_S: Final = 0.02
 """A call that takes so long is not repeated to see whether the first one was slow."""
-_MOST_CALLS: Final = 1000
+_MOST_CALLS: Final = 10_000
+_MOST_BYTES: Final = 128 << 20
+"""Of inputs and outputs of a sample, which are in memory several times."""
+_VERIFIED_S: Final = 1.0
+"""Nor has it more calls than the reference makes in so long."""
 _GENERATED_S: Final = 0.25
 """A sample has no more calls than inputs that are made in so long: checks make some dozen samples."""
 _STRIDE: Final = 1_000_003_000
 """Between the seeds of calls of one sample: beyond all seeds of claims and checks."""
 _MOST_FILE_BYTES: Final = 4 << 30
-_CALIBRATION_SEED: Final = 999_983
-_CALIBRATION_CALLS: Final = 3
+_CALIBRATION_SEED: Final = FIRST_UNSEEN
+_LEAST_CALIBRATION_CALLS: Final = 3
+_CALIBRATION_CALLS: Final = 12
+"""The first calls of a function are slower than those of a sample."""
 _KEPT_REFERENCES: Final = 4
+_NO_TIME_S: Final = 1e-9
+"""A clock may read no time at all, and counts of calls are divided by it."""
 
 
 class OwnRival(WorkloadRival):
@@ -93,7 +105,7 @@ class OwnWorkload(ArrayWorkload):
     @property
     def is_per_call(self) -> bool:
         """Whether the metric is the time of a call, not of a unit of work."""
-        return self.figure in _TIMES
+        return self.figure in TIMES
 
     def amount(self, data: DataSet) -> float:
         """Calls, or units of work."""
@@ -110,6 +122,7 @@ class OwnWorkload(ArrayWorkload):
             self.own,
             unit_named(self.figure),
             is_per_call=self.is_per_call,
+            is_of_work=is_of_work(self.figure, self.unit),
         )
 
     def generate(self, seed: int, size: int) -> DataSet:
@@ -117,11 +130,13 @@ class OwnWorkload(ArrayWorkload):
         if self._file is not None:
             return self._file
         if size not in self._calls:
-            start = CLOCK()
             data = self._generated(_CALIBRATION_SEED, size, 1)
-            affordable = math.ceil(_GENERATED_S / max(CLOCK() - start, 1e-9))
-            self._check_seeds(data, size)
-            self._calls[size] = min(self._calls_of_a_sample(data), affordable)
+            # Not the first one, which imports what the generator needs.
+            start = CLOCK()
+            again = self._generated(_CALIBRATION_SEED, size, 1)
+            affordable = math.ceil(_GENERATED_S / max(CLOCK() - start, _NO_TIME_S))
+            self._check_seeds(data, again)
+            self._calls[size] = self._calls_of_a_sample(data, affordable)
         return self._generated(seed, size, self._calls[size])
 
     def _generated(self, seed: int, size: int, calls: int) -> OwnData:
@@ -136,15 +151,19 @@ class OwnWorkload(ArrayWorkload):
         if not text:
             return seed if self.claim.data.size is None else (seed, size)
         given = (seed,) if self.claim.data.size is None else (seed, size)
-        return called(text, function_named(text, self.folder), *given)
+        return called(text, self._generator, *given)
 
-    def _calls_of_a_sample(self, data: OwnData) -> int:
-        """As many as a sample needs that a clock can read; a command is one."""
+    @functools.cached_property
+    def _generator(self) -> Function:
+        return function_named(self.claim.data.generator, self.folder)
+
+    def _calls_of_a_sample(self, data: OwnData, affordable: int) -> int:
+        """As many as a sample needs that tells; fewer where they cannot be afforded; a command is one."""
         if not all(program.function for program in (self.own.ours, *self.own.rivals)):
             return 1
         program = self.program(self.own.ours)
         seconds = math.inf
-        for place in range(_CALIBRATION_CALLS):
+        for place in range(max(_LEAST_CALIBRATION_CALLS, min(_CALIBRATION_CALLS, affordable))):
             # Other data each time: what is kept of a call must not make the next one short.
             program.load(self._generated(data.seed + place, data.size, 1))
             start = CLOCK()
@@ -152,14 +171,24 @@ class OwnWorkload(ArrayWorkload):
             seconds = min(seconds, CLOCK() - start)
             if seconds > _LONG_S:
                 return 1
-        return min(_MOST_CALLS, math.ceil(_SAMPLE_S / max(seconds, 1e-9)))
+        seconds = max(seconds, _NO_TIME_S)
+        wanted = min(_MOST_CALLS, affordable, math.ceil(_SAMPLE_S / seconds))
+        if wanted == 1:
+            return 1
+        # Its file is imported before the clock starts.
+        _ = self._reference_program
+        start = CLOCK()
+        (outputs,) = self._reference(data)
+        verified = math.ceil(_VERIFIED_S / max(CLOCK() - start, _NO_TIME_S))
+        held: int = sum(array.nbytes for array in (*data.arrays.values(), *outputs.values()))
+        most = max(1, _MOST_BYTES // max(held, 1))
+        return min(wanted, most, max(verified, math.ceil(_LEAST_SAMPLE_S / seconds)))
 
-    def _check_seeds(self, data: OwnData, size: int) -> None:
+    def _check_seeds(self, data: OwnData, again: OwnData) -> None:
         """A seed must give the same data again, and another seed others."""
-        again = self._generated(data.seed, size, 1)
-        other = self._generated(data.seed + 1, size, 1)
         if not self.claim.data.generator:
             return
+        other = self._generated(data.seed + 1, data.size, 1)
         if data.sha256 != again.sha256:
             raise InputError(
                 f"{self.claim.data.generator}: expected the same data for the same seed, got others",
@@ -209,25 +238,26 @@ class OwnWorkload(ArrayWorkload):
         known = self._references.get(id(data))
         if known is not None and known[0] is data:
             return known[1]
-        reference = self.own.reference
+        program = self._reference_program
         outputs: list[dict[str, Any]] = []
         for value in data.values:
-            one = OwnData({}, data.size, data.seed, data.size, (copied(value),))
-            program: Program = (
-                FunctionProgram(reference.function, self.folder)
-                if reference.function
-                else CommandProgram(reference.command, self.folder, self.own)
-            )
-            program.load(one)
+            program.load(OwnData({}, data.size, data.seed, data.size, (value,)))
             program.run()
             outputs.append(
                 {name.partition("/")[2]: array for name, array in program.outputs().items()}
             )
-            program.close()
         while len(self._references) >= _KEPT_REFERENCES:
             del self._references[next(iter(self._references))]
         self._references[id(data)] = (data, outputs)
         return outputs
+
+    @functools.cached_property
+    def _reference_program(self) -> Program:
+        """Whose value is not read, should it report one."""
+        reference = self.own.reference
+        if reference.function:
+            return FunctionProgram(reference.function, self.folder)
+        return CommandProgram(reference.command, self.folder, self.own)
 
     def work(self, data: DataSet) -> Work:
         """What the claim says that a unit needs; nothing where it does not."""

@@ -32,6 +32,8 @@ _ABOUT: Final = (
     "print(json.dumps({'python': list(sys.version_info[:3]), 'versions': known}))\n"
 )
 _ANSWERS_S: Final = 60
+_ENDS_S: Final = 10
+"""A process that was asked to end and has not by then is ended."""
 
 
 def about(python: Path, libraries: Sequence[str]) -> dict[str, str]:
@@ -43,7 +45,7 @@ def about(python: Path, libraries: Sequence[str]) -> dict[str, str]:
             capture_output=True,
             text=True,
             timeout=_ANSWERS_S,
-            env=_environment(None),
+            env=environment(),
         )
         said = json.loads(done.stdout)
         version = tuple(said["python"])
@@ -90,7 +92,7 @@ class RivalElsewhere(Program):
         self._log = (folder / "log").open("w+b")
         self._process = subprocess.Popen(
             [str(python), "-P", "-m", _CHILD],
-            env=_environment(packages),
+            env={**environment(), "PYTHONPATH": str(packages)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -161,11 +163,10 @@ class RivalElsewhere(Program):
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 
-def _environment(packages: Path | None) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours without what makes an interpreter this one."""
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
-    kept = {name: value for name, value in os.environ.items() if name not in ours}
-    return kept if packages is None else {**kept, "PYTHONPATH": str(packages)}
+    return {name: value for name, value in os.environ.items() if name not in ours}
 
 
 def _end(
@@ -177,6 +178,10 @@ def _end(
         with contextlib.suppress(OSError):
             if pipe is not None:
                 pipe.close()
-    process.wait()
+    try:
+        process.wait(_ENDS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     log.close()
     folder.cleanup()

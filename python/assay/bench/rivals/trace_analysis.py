@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -48,22 +49,25 @@ class Analysis(NamedTuple):
     """What it printed."""
 
 
-def run(command: Sequence[str]) -> Analysis:
-    """Run a command that prints one JSON object."""
-    begun = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stdout, process.stderr:
-        out = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        errors = process.stderr.read()
-    seconds = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {errors[-500:]}")
+def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> Analysis:
+    """Run a command that prints one JSON object; `variables` are its environment, else ours."""
+    variables = environment() if variables is None else variables
+    # A file takes any amount of logs; a pipe that nobody reads would stop the process.
+    with tempfile.TemporaryFile() as log:
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, env=variables, text=True
+        )
+        assert process.stdout is not None
+        with process.stdout:
+            out = process.stdout.read()
+            _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            log.seek(0)
+            errors = log.read().decode("utf-8", "replace")
+            raise RuntimeError(f"{command[0]} ended with {process.returncode}: {errors[-500:]}")
     scale = 1 if sys.platform == "darwin" else 1024
     start = out.index("{")
     return Analysis(seconds, usage.ru_maxrss * scale, json.loads(out[start:]))
@@ -94,5 +98,9 @@ def has_hta(python: Path | None = None) -> bool:
 
 def analyze_with_hta(path: Path, python: Path | None = None) -> Analysis:
     """Parsing and kernel breakdown of HolisticTraceAnalysis; its imports are not counted."""
-    done = run([str(python or sys.executable), "-c", _ANALYZE, str(path)])
+    if python is None:
+        done = run([sys.executable, "-c", _ANALYZE, str(path)])
+    else:
+        words = [str(python), "-P", "-c", _ANALYZE, str(path)]
+        done = run(words, elsewhere.environment())
     return done._replace(seconds=done.data["seconds"])

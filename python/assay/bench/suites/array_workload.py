@@ -58,12 +58,24 @@ def suite_for(workload: ArrayWorkload) -> Suite:
 
 
 def _cases(workload: ArrayWorkload, settings: Settings) -> list[Case]:
+    measured = workload.measured_on(settings.device)
+    if settings.sizes and (settings.data is not None or measured != (workload,)):
+        got = ", ".join(str(size[0]) for size in settings.sizes)
+        whose = (
+            "files of data have"
+            if settings.data is not None
+            else f"cases on {settings.device.name} have"
+        )
+        raise InputError(
+            f"the suite {workload.name}: expected no sizes, got {got}: {whose} their own",
+            "leave out --sizes, or run.sizes of the claim",
+        )
     if settings.data is not None and settings.data_units is not None:
         data = workload.read(settings.data, settings.data_units)
         return [_case(workload, settings, data.units, lambda: data)]
-    if workload.gpu_cases and settings.device.capabilities.is_gpu:
-        # Each has its own size; a smoke test has the first alone.
-        chosen = workload.gpu_cases[: 1 if settings.quick else None]
+    if measured != (workload,):
+        # A smoke test has the first alone.
+        chosen = measured[: 1 if settings.quick else None]
         return [
             _case(case, settings, size, functools.partial(_generated, case, size))
             for case in chosen
@@ -78,7 +90,7 @@ def _cases(workload: ArrayWorkload, settings: Settings) -> list[Case]:
 
 
 def _generated(workload: ArrayWorkload, size: int) -> DataSet:
-    return workload.generate(current_seed() or 1, size)
+    return workload.generate(current_seed(), size)
 
 
 def _case(
@@ -87,17 +99,18 @@ def _case(
     return Case(
         workload.title(size),
         workload.figure,
-        lambda: _prepare(workload, settings, data()),
+        lambda: _prepare(workload, settings, size, data()),
         {"workload": workload.name, "size": size, **settings.settings},
     )
 
 
-def _prepare(workload: ArrayWorkload, settings: Settings, data: DataSet) -> PreparedCase:
+def _prepare(workload: ArrayWorkload, settings: Settings, size: int, data: DataSet) -> PreparedCase:
     device = settings.device
     chosen = {**start_of(workload, device, DEFAULT), **settings.settings}
     program = workload.prepare(data, device, chosen)
     own = _Timed(program, data)
-    check = ProgramCheck(workload, program, data.units)
+    # Not of `data.units`, which are those of all calls of a sample.
+    check = ProgramCheck(workload, program, size)
     # Ours is verified before a rival has seen any data that it could copy from.
     first = check.error(0)
     floor_s, note = _floor(workload, data, device)
@@ -133,7 +146,7 @@ def _prepare(workload: ArrayWorkload, settings: Settings, data: DataSet) -> Prep
         flops=work.flops or None,
         serial_steps=work.serial_steps,
         note="; ".join(filter(None, notes)),
-        degradations=lambda: check.complaints,
+        degradations=lambda: [*check.complaints, *check.doubts],
         stages=lambda: _stages(workload.subject, own, others),
     )
 

@@ -52,7 +52,7 @@ class BatchLatencies:
         """Generate the events of the current seed."""
         self._device = device
         self._events = generate(
-            current_seed() or 1, batches * BATCH, instruments=INSTRUMENTS, resting=RESTING
+            current_seed(), batches * BATCH, instruments=INSTRUMENTS, resting=RESTING
         )
         self._tops = Tops.empty(len(self._events))
 

@@ -28,6 +28,7 @@ from assay.workloads.contract import (
     Work,
     WorkloadSetting,
 )
+from assay.workloads.poisoning import fill_nan
 from assay.workloads.protein import reference
 from assay.workloads.protein.layers import Place
 from assay.workloads.protein.triangle import FusedTriangleMultiplication
@@ -109,6 +110,8 @@ class TriMulProgram(Program):
         updates()
         device.synchronize()
         self._graph = capture_graph(updates, device=device, label="updates")
+        # What that run wrote is right already: outputs must be those of the graph.
+        fill_nan(written)
         self._written, self._loaded = written, data
 
     def run(self) -> Mapping[str, float]:
@@ -134,8 +137,10 @@ class TriMulProgram(Program):
         return {"update": xp.astype(self._out, xp.float32).to_numpy()}
 
     def poison(self) -> None:
-        """Forget the update."""
-        self._out = None
+        """Overwrite what the graph writes, and what it wrote of data that were loaded before."""
+        for array in (self._written, self._out):
+            if array is not None:
+                fill_nan(array)
 
 
 class TriMul(ArrayWorkload):

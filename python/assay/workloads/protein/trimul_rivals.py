@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from assay.errors import CheckFailedError
 from assay.runtime.hardware import Device
 from assay.workloads.contract import Arrays, DataSet, Missing, Program, WorkloadRival
 from assay.workloads.protein.pytorch_rival import triangle, triangle_tensors
@@ -51,7 +52,10 @@ class PyTorchTriangle(WorkloadRival):
 
             # Compiled once for all seeds: it takes longer than all rounds.
             self._update = torch.compile(update) if self._compiled else update
-        return _TorchTriangle(torch, data, self._update)
+        try:
+            return _TorchTriangle(torch, data, self._update)
+        except CheckFailedError as error:
+            return Missing(error.message)
 
 
 class CuEquivarianceTriangle(WorkloadRival):
@@ -158,7 +162,7 @@ class _TorchTriangle(Program):
         return out
 
     def _captured(self) -> Callable[[], Any]:
-        """The updates as one graph, as ours are; launch by launch where they cannot be captured."""
+        """The updates as one graph, as ours are: launch by launch, launches would be in their time."""
         torch = self._torch
         side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         side.wait_stream(torch.cuda.current_stream())
@@ -170,9 +174,10 @@ class _TorchTriangle(Program):
         try:
             with torch.inference_mode(), torch.cuda.graph(graph):
                 out = self._updates()
-        except RuntimeError:
+        except RuntimeError as error:
             torch.cuda.synchronize()
-            return self._updates
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            raise CheckFailedError(f"cannot be captured as a graph, as ours is: {first}") from error
 
         def replay() -> Any:
             graph.replay()
