@@ -81,6 +81,22 @@ def test_a_query_is_pulled(store: Path, cli: Any, tmp_path: Path) -> None:
     assert cli("store", "pull", "--where", "model=none").out == "nothing matches\n"
 
 
+def test_a_dry_run_of_one_item_names_the_place_of_its_pull(
+    store: Path, cli: Any, tmp_path: Path
+) -> None:
+    cli("store", "push", str(RESULTS / "gemm-h200.json"))
+    where = str(tmp_path / "a.json")
+    words = ("store", "pull", "gemm-h200.json", "--to", where)
+    listed = cli(*words, "--dry-run", "--json").data
+    assert list(listed) == ["store", "terms", "dry_run", "bytes", "fetched_bytes", "items"]
+    (item,) = listed["items"]
+    assert (item["outcome"], item["place"]) == ("wanted", where)
+    chosen = cli(*words, "--dry-run", "--manifest", item["manifest"][:8])
+    assert (chosen.code, where in chosen.out) == (0, True)
+    assert not Path(where).exists()
+    assert cli(*words).out.splitlines()[-1] == f"in {where}"
+
+
 def test_a_policy_lets_versions_go(store: Path, cli: Any) -> None:
     for name in ("gemm", "calibration"):
         cli("store", "push", str(RESULTS / f"{name}-h200.json"))

@@ -4,15 +4,26 @@ import base64
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from assay.errors import AssayError, CheckFailedError, InputError
+from assay.improve.journal import journal as journals
 from assay.improve.journal.chain import GENESIS, read_chain, to_line
 from assay.improve.loop.record import RunRecord
-from assay.report.signing import make_key, read_private_key, read_public_key, read_signatures
+from assay.report import signing
+from assay.report.signing import (
+    Signature,
+    make_key,
+    read_private_key,
+    read_public_key,
+    read_signatures,
+    write_signature,
+)
 from assay.report.stored import rewrite_report, sign_report
 from assay.report.verify import verify, verify_report
 
@@ -108,10 +119,49 @@ def test_several_sign_and_each_is_checked(
         assert verify_report(str(run), public).extent["signature"] == 1
     (failure,) = verify_report(str(run), [keys[1], third.public]).failures
     assert failure.statement.startswith(f"expected the signature of key {third.fingerprint}, got")
-    # A damaged file is nobody's.
-    (run / "report.sig").write_text("{")
-    sign_report(run, read_private_key(Path(other.private)))
-    assert verify_report(str(run), other.public).is_verified
+    # One key that is trusted twice has one signature.
+    assert verify_report(str(run), [keys[1], keys[1], keys[0]]).extent["signature"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "expected JSON"), ('{"format": 3, "algorithm": "ed25519"}', "expected format 1 or 2"),
+     (" " * 70_000, "expected at most 65,536 bytes")],
+)  # fmt: skip
+def test_signatures_that_cannot_be_read_are_not_overwritten(
+    run: Path, keys: tuple[Path, Path], content: str, said: str
+) -> None:
+    (run / "report.sig").write_text(content)
+    with pytest.raises(InputError, match=said) as caught:
+        sign_report(run, read_private_key(keys[0]))
+    assert "move report.sig away" in str(caught.value.hint)
+    assert (run / "report.sig").read_text() == content
+    (run / "report.sig").unlink()
+    sign_report(run, read_private_key(keys[0]))
+    assert verify_report(str(run), keys[1]).is_verified
+
+
+def test_two_who_sign_at_once_both_have_signed(
+    run: Path, keys: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_key(tmp_path / "other")
+    reading = journals.read(run)
+
+    def slow(folder: Path) -> list[Signature]:
+        """Reads, and lets the other signer read the same where it may."""
+        signatures = read_signatures(folder)
+        time.sleep(0.2)
+        return signatures
+
+    monkeypatch.setattr(signing, "read_signatures", slow)
+    with ThreadPoolExecutor() as pool:
+        list(
+            pool.map(
+                lambda private: write_signature(run, reading, read_private_key(private)),
+                (keys[0], Path(other.private)),
+            )
+        )
+    assert len(read_signatures(run)) == 2
 
 
 def test_a_signature_of_the_format_before_holds(run: Path, keys: tuple[Path, Path]) -> None:

@@ -113,11 +113,14 @@ def test_bad_recordings_are_one_line(tmp_path: Path) -> None:
         read_sound(wav_bytes(np.zeros((4, 1)), 1), 16_000)
 
 
-@pytest.mark.parametrize("size", [0, 0x7FFF_F000, 0x7FFF_FF00, 0x8000_0000, 0xFFFF_FFFF])
+@pytest.mark.parametrize(
+    "size",
+    [0, 0x7FFF_EFDC, 0x7FFF_F000, 0x7FFF_FF00, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFDB, 0xFFFF_FFFF],
+)
 def test_wav_of_a_pipe_whose_length_was_not_known_is_read_to_its_end(
     tmp_path: Path, size: int
 ) -> None:
-    # The greatest is of ffmpeg and newer releases of sox; the others of espeak-ng, older sox, and arecord.
+    # Two are less by a header.
     content = bytearray(wav_bytes(tones(1), 16_000))
     content[40:44] = struct.pack("<I", size)
     (tmp_path / "pipe.wav").write_bytes(content)
@@ -125,6 +128,15 @@ def test_wav_of_a_pipe_whose_length_was_not_known_is_read_to_its_end(
         np.testing.assert_array_equal(
             read_sound(source, 16_000).samples, (tones(1)[:, 0] / 32768).astype(np.float32)
         )
+
+
+@pytest.mark.parametrize("size", [0x7FFF_0000, 0x8000_0001, 0x9000_0000, 0xFFFF_0000])
+def test_large_wav_that_was_cut_off_is_not_taken_for_one_of_a_pipe(size: int) -> None:
+    content = bytearray(wav_bytes(tones(1), 16_000))
+    content[40:44] = struct.pack("<I", size)
+    with pytest.raises(InputError, match=f"expected {size} bytes") as caught:
+        read_sound(bytes(content), 16_000)
+    assert "cut off" in str(caught.value.hint)
 
 
 @pytest.fixture
@@ -164,6 +176,23 @@ def test_other_formats_are_converted_where_ffmpeg_is_installed(
     with pytest.raises(InputError, match=r"talk\.mp3: expected a recording") as caught:
         read_sound(recording, 16_000)
     assert caught.value.hint == "ffmpeg says: Invalid data"
+
+
+def test_recording_that_ffmpeg_decodes_in_part_is_refused(
+    tmp_path: Path, program_folder: Path
+) -> None:
+    recording, program = tmp_path / "talk.mp3", program_folder / "ffmpeg"
+    recording.write_bytes(b"ID3" + bytes(100))
+    (tmp_path / "talk.wav").write_bytes(wav_bytes(tones(2), 16_000))
+    # As of a damaged file: a message that has a name of no text, the rest of the sound, and exit code 0.
+    program.write_text(
+        f'#!/bin/sh\nfor to; do :; done\nprintf "Header missing in \\377.mp3\\n" >&2\n'
+        f'exec /bin/cp {tmp_path}/talk.wav "${{to#file:}}"\n'
+    )
+    program.chmod(0o755)
+    with pytest.raises(InputError, match=r"reads in part: Header missing in \ufffd\.mp3") as caught:
+        read_sound(recording, 16_000)
+    assert "ffmpeg -i RECORDING kept.wav" in str(caught.value.hint)
 
 
 def test_wav_that_was_cut_off_is_refused_with_a_way_on() -> None:

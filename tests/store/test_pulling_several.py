@@ -6,10 +6,12 @@ import pytest
 from s3_server import S3Server
 from store_items import Making
 
+from assay.errors import InputError
 from assay.improve.journal import faults
 from assay.store.backend import StoreError
-from assay.store.layout import init_store, object_key, open_store
-from assay.store.pulling_several import PulledItems, pull_several
+from assay.store.layout import digest_of, init_store, manifest_key, object_key, open_store
+from assay.store.pulling import pull
+from assay.store.pulling_several import PulledItems, pull_several, would_pull
 from assay.store.pushing import manifest_of, push
 from assay.store.refs import refs
 
@@ -58,6 +60,46 @@ def test_a_dry_run_writes_nothing_and_says_what_exists(team: str, tmp_path: Path
         "run/second": "wanted",
         "run/other": "wanted",
     }
+
+
+def test_a_dry_run_of_one_item_says_where_its_pull_goes(
+    team: str, make_item: Making, tmp_path: Path
+) -> None:
+    listed = would_pull("run/second", team, to=tmp_path / "to")
+    (row,) = listed.items
+    pulled = pull("run/second", team, to=tmp_path / "to")
+    assert (row.place, row.manifest, row.files, row.bytes) == (
+        pulled.place, pulled.manifest, pulled.files, pulled.bytes
+    )  # fmt: skip
+    assert (row.outcome, listed.dry_run) == ("wanted", True)
+    assert would_pull("second", team, to=tmp_path / "to").items[0].outcome == "exists"
+    (sent,) = push([make_item("first", {"a": b"later"}, taxonomy=LLAMA)], team).items
+    (row,) = would_pull("run/first", team, version=sent.manifest[:12]).items
+    assert (row.manifest, row.bytes) == (sent.manifest, 5)
+    assert would_pull("run/first", team).notes[0].startswith("2 versions of run/first are stored")
+    with pytest.raises(InputError, match='no version "ffff"'):
+        would_pull("run/first", team, version="ffff")
+
+
+def test_items_by_name_need_no_index(
+    team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As of a version that another machine pushes while the index is read.
+    monkeypatch.setattr("assay.store.index.refs", lambda store: [])
+    pulled = pull_several(["run/first", "run/second"], team, to=tmp_path / "to")
+    assert outcomes(pulled) == {"run/first": "pulled", "run/second": "pulled"}
+    assert (pulled.bytes, pulled.terms) == (505 + 6, {})
+
+
+def test_a_damaged_manifest_is_named_and_the_others_come(
+    team: str, make_item: Making, tmp_path: Path
+) -> None:
+    item = make_item("second", {"a": b"second"}, taxonomy=LLAMA, created_at=2_000.0)
+    digest = digest_of(manifest_of(item).content())
+    open_store(team).backend.replace(manifest_key(digest), b"{}")
+    pulled = pull_several(["run/second", "run/first"], team, to=tmp_path / "to")
+    assert outcomes(pulled) == {"run/second": "refused", "run/first": "pulled"}
+    assert pulled.items[0].bytes is None
 
 
 def test_of_several_versions_the_last_pushed_is_pulled(

@@ -13,14 +13,14 @@ from store_items import Making
 from assay.errors import InputError, UnknownNameError
 from assay.observe.header import TraceHeader
 from assay.report.redaction import Redactor
-from assay.store import leases, pushing
+from assay.store import collecting, leases, pushing
 from assay.store.backend import StoreError
 from assay.store.collecting import collect
 from assay.store.describing import find_item
 from assay.store.finding import find, make_store, remove_item, store_status
-from assay.store.layout import OBJECTS, init_store, manifest_key, object_key, open_store
+from assay.store.layout import OBJECTS, Store, init_store, manifest_key, object_key, open_store
 from assay.store.leases import leased
-from assay.store.manifest import parse, read_manifest
+from assay.store.manifest import Manifest, parse, read_manifest
 from assay.store.places import open_backend
 from assay.store.pulling import pull
 from assay.store.pushing import manifest_of, push, push_item
@@ -240,6 +240,45 @@ def test_garbage_is_removed_after_the_grace_period(place: str, make_item: Making
     assert collect(place, grace_s=0).objects == 2
     assert verify_store(place).is_verified
     assert store_status(place).objects == 1
+
+
+def test_gc_reads_each_manifest_once_however_many_passes_it_takes(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push([make_item(name, {"own": name.encode()}) for name in ("a", "b", "c", "d")], place)
+    for name in ("c", "d"):
+        remove_item(f"run/{name}", place)
+    read: list[str] = []
+    passes: list[leases.Sweep] = []
+
+    def counted(store: Store, digest: str) -> Manifest:
+        read.append(digest)
+        return read_manifest(store, digest)
+
+    def is_over(sweep: leases.Sweep) -> bool:
+        """After its first removal."""
+        passes.append(sweep)
+        return passes.count(sweep) > 1
+
+    monkeypatch.setattr(collecting, "read_manifest", counted)
+    monkeypatch.setattr(leases.Sweep, "is_over", property(is_over))
+    collected = collect(place, grace_s=0)
+    assert (collected.objects, collected.manifests) == (2, 2)
+    assert len({id(sweep) for sweep in passes}) == 4
+    assert len(read) == len(set(read)) == 2
+
+
+def test_gc_ends_where_a_look_takes_longer_than_a_removal_may(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push([make_item("first", FILES)], place)
+    remove_item("run/first", place)
+    with monkeypatch.context() as slow:
+        slow.setattr(leases.Sweep, "is_over", property(lambda sweep: True))
+        assert collect(place, grace_s=0, dry_run=True).objects == 2
+        with pytest.raises(StoreError, match="a look at what it holds took longer than 300 s"):
+            collect(place, grace_s=0)
+    assert collect(place, grace_s=0).objects == 2
 
 
 def test_gc_spares_what_a_push_is_about_to_refer_to(place: str, make_item: Making) -> None:

@@ -50,6 +50,21 @@ def test_windows_that_are_sent_too_much_are_replayed(answer: ServedWindows) -> N
     assert all((row.lo or 0) <= row.measured <= (row.hi or 0) for row in rows)
 
 
+def test_figures_that_an_overloaded_window_has_not_are_left_out(tmp_path: Path) -> None:
+    data = json.loads(WINDOWS.read_text())
+    loaded = next(point for point in data["points"] if point["load"] == "120%")
+    for level in ("p90", "p99"):
+        del loaded["figures"][f"{level}_ttft_ms"]
+    data["points"] = [loaded]
+    file = tmp_path / "windows.json"
+    file.write_text(json.dumps(data))
+    compared = compare_windows(file)
+    assert not compared.refused
+    assert [row.figure for row in compared.figures] == (
+        ["rate", "p50 ttft", "p50 tpot", "p90 tpot", "p99 tpot"]
+    )
+
+
 def test_most_measured_figures_are_within_their_bars(answer: ServedWindows) -> None:
     rows = [row for row in answer.figures if row.scenario in ("1024/128", "4900/128", "200/500")]
     assert len(rows) == 44

@@ -54,8 +54,13 @@ def store_pull_command(
         raise InputError(
             "expected an item or --where, got neither", "assay store list names the items"
         )
-    if len(names) == 1 and not terms and not dry_run:
-        return _one(names[0], place, to, version, as_json)
+    if len(names) == 1 and not terms:
+        if not dry_run:
+            return _one(names[0], place, to, version, as_json)
+        from assay.store.pulling_several import would_pull
+
+        listed = would_pull(names[0], place, to=to, version=version)
+        return report_of(listed, lambda canvas: _several(listed, canvas), as_json)
     if version is not None:
         raise InputError(
             "--manifest: expected one item, got several or a query",

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -136,15 +139,29 @@ def write_signature(folder: Path, reading: JournalReading, key: Any) -> Signatur
     signature = Signature(
         folder.name, records, head, own, key.sign(_signed(folder.name, records, head))
     )
-    try:
-        others = [other for other in read_signatures(folder) if other.public_key != own]
-    except AssayError:
-        # A damaged file is nobody's, and is made anew.
-        others = []
-    listed = [each.to_data() for each in (*others, signature)]
-    data = {"format": FORMAT, "algorithm": _ALGORITHM, "signatures": listed}
-    RunFolder(folder).write_json(SIGNATURE, data, 1)
+    with _alone(folder):
+        try:
+            others = [other for other in read_signatures(folder) if other.public_key != own]
+        except AssayError as error:
+            # It may have signatures of others, which only they can give again.
+            raise InputError(
+                error.message, f"move {SIGNATURE} away to sign without the signatures in it"
+            ) from None
+        listed = [each.to_data() for each in (*others, signature)]
+        data = {"format": FORMAT, "algorithm": _ALGORITHM, "signatures": listed}
+        RunFolder(folder).write_json(SIGNATURE, data, 1)
     return signature
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """A block that one signer of a run at a time is in, so that none takes the signature of another away."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_signatures(folder: Path) -> list[Signature]:
@@ -155,7 +172,8 @@ def read_signatures(folder: Path) -> list[Signature]:
     data = read_json("signature", path, _MOST_BYTES)
     try:
         if data["format"] not in (_ALONE, FORMAT) or data["algorithm"] != _ALGORITHM:
-            raise ValueError("another format")
+            got = f"{data['format']} of {data['algorithm']}"
+            raise ValueError(f"expected format {_ALONE} or {FORMAT} of {_ALGORITHM}, got {got}")
         listed = [data] if data["format"] == _ALONE else data["signatures"]
         return [
             Signature(

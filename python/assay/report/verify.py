@@ -119,9 +119,11 @@ def verify_report(run: str, key: str | Path | Sequence[str | Path] | None = None
     each: a folder that was made anew as a whole is refused.
     """
     paths = [key] if isinstance(key, (str, Path)) else key or ()
-    trusted = [read_public_key(Path(path).expanduser()) for path in paths]
+    keys = [read_public_key(Path(path).expanduser()) for path in paths]
+    # A key that is named twice has one signature of it.
+    trusted = {key.public_bytes_raw(): key for key in keys}
     folder = run_folder.find(run).path
-    verification = _with_signatures(folder, verify(folder), trusted)
+    verification = _with_signatures(folder, verify(folder), list(trusted.values()))
     if verification.is_verified:
         return verification
     total = len(verification.checks)

@@ -25,11 +25,19 @@ def convert(path: Path, to: Path, seconds: float) -> None:
     """Write at most so much of the first sound of a file as WAV."""
     command = [PROGRAM, *_OPTIONS, *_PROTOCOLS, "-i", f"file:{path}", "-t", f"{seconds:g}"]
     done = subprocess.run(
-        [*command, *_FIRST_SOUND, f"file:{to}"], capture_output=True, text=True, check=False
-    )
+        [*command, *_FIRST_SOUND, f"file:{to}"], capture_output=True, text=True, check=False,
+        # Messages repeat file names, which need not be text.
+        errors="replace",
+    )  # fmt: skip
+    said = done.stderr.strip().splitlines()
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
         raise InputError(
             f"{path}: expected a recording, which neither this program nor {PROGRAM} reads",
             f"{PROGRAM} says: {said[-1] if said else f'exit code {done.returncode}'}",
+        )
+    if said:
+        # What cannot be decoded is left out, with exit code 0.
+        raise InputError(
+            f"{path}: expected a whole recording, got one that {PROGRAM} reads in part: {said[0]}",
+            f"it is damaged; what is there can be kept: {PROGRAM} -i RECORDING kept.wav",
         )

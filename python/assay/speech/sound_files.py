@@ -28,9 +28,11 @@ _OTHER_FORMAT: Final = "first bytes: expected"
 """What errors about files that are neither WAV nor FLAC say."""
 _DATA: Final = 'chunk "data"'
 """The field that errors about the samples of a WAV file name."""
-_LEAST_PLACEHOLDER: Final = 0x7FFF_0000
-"""Programs that write WAV into a pipe before they know its length claim about 2 GiB: espeak-ng and older
-releases of sox 0x7ffff000 bytes of samples, arecord 0x7fffff00 or 0x80000000."""
+_PLACEHOLDERS: Final = (0x7FFF_F000, 0x7FFF_FF00, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
+"""Bytes of samples that programs claim that write WAV into a pipe before they know its length: espeak-ng and older
+releases of sox the first, arecord the second or the fourth, lame the third, ffmpeg and newer sox the last."""
+_LESS: Final = 0x100
+"""By so much such a claim may be less: the header, or the rest of a frame."""
 
 _BLOCK_FRAMES: Final = 1 << 22
 """Frames read at once, so that a long recording of many channels is never in memory whole."""
@@ -140,7 +142,9 @@ def _without_length(content: bytes) -> bytes | None:
     while at + 8 <= len(content):
         size = int.from_bytes(content[at + 4 : at + 8], "little")
         if content[at : at + 4] == b"data":
-            unknown = content[: at + 4] + b"\xff" * 4 + content[at + 8 :]
-            return unknown if size >= _LEAST_PLACEHOLDER else None
+            # Any other size is one of a recording that was cut off, however large.
+            if not any(0 <= claimed - size < _LESS for claimed in _PLACEHOLDERS):
+                return None
+            return content[: at + 4] + b"\xff" * 4 + content[at + 8 :]
         at += 8 + size + size % 2
     return None

@@ -99,15 +99,26 @@ def collect(
     matching = _matching(policy, place, progress)
     removed: dict[str, Entry] = {}
     expired: dict[str, Expired] = {}
+    known: dict[str, Manifest] = {}
+    # Most of the time of a look, which is not to be spent under a marker.
+    _manifests(store, known)
     while True:
         sweep = Sweep(store)
         try:
-            garbage = _garbage(store, sweep.now, grace_s, policy, matching)
+            garbage = _garbage(store, sweep.now, grace_s, policy, matching, known)
             removed |= {entry.key: entry for entry in garbage.removable}
             expired |= garbage.expired
             for number, entry in enumerate(garbage.removable):
-                if dry_run or sweep.is_over:
+                if dry_run:
                     break
+                if sweep.is_over:
+                    if number:
+                        break
+                    raise StoreError(
+                        f"store {store.name}: a look at what it holds took longer than "
+                        f"{SWEEP_S / 2:g} s, after which nothing may be removed",
+                        "run assay store gc nearer to the store: on its machine, or in its region",
+                    )
                 store.backend.remove(entry.key)
                 progress(f"removed {number + 1:,} of {len(garbage.removable):,}")
                 fault_point("store.removed")
@@ -141,15 +152,16 @@ def _matching(policy: Policy | None, place: str | None, progress: Progress) -> s
 
 
 def _garbage(
-    store: Store, now: float, grace_s: float, policy: Policy | None, matching: Set[str]
-) -> _Garbage:
+    store: Store, now: float, grace_s: float, policy: Policy | None, matching: Set[str],
+    known: dict[str, Manifest],
+) -> _Garbage:  # fmt: skip
     # Leases before refs: a push that ends in between has its ref by then.
     pushed, expired_leases = live_leases(store, now)
     leased = {manifest_key(digest_of(manifest.content())) for manifest in pushed}
     leased |= {object_key(digest) for manifest in pushed for digest, _ in manifest.objects()}
     # Tags before refs: one that a push has just given has its ref by then.
     tags = set(all_tags(store))
-    manifests = _manifests(store)
+    manifests = _manifests(store, known)
     gone, spared = Retention((), ())
     if policy is not None:
         gone, spared = retention(policy, manifests, matching, tags, pushed, now)
@@ -193,19 +205,21 @@ def _garbage(
     )
 
 
-def _manifests(store: Store) -> dict[Ref, Manifest]:
-    """The manifest of every ref: what one that cannot be read refers to is unknown."""
-    read: dict[str, Manifest] = {}
+def _manifests(store: Store, known: dict[str, Manifest]) -> dict[Ref, Manifest]:
+    """The manifest of every ref: what one that cannot be read refers to is unknown.
+
+    Those that are read become known by their digests, under which nothing else is ever stored.
+    """
     manifests: dict[Ref, Manifest] = {}
     for ref in refs(store):
         try:
-            manifest = read.get(ref.manifest) or read_manifest(store, ref.manifest)
+            manifest = known.get(ref.manifest) or read_manifest(store, ref.manifest)
         except StoreError as error:
             raise StoreError(
                 f"nothing is removed: {error.message}",
                 "assay store verify names the item; push it again, or assay store remove it",
             ) from None
-        read[ref.manifest] = manifests[ref] = manifest
+        known[ref.manifest] = manifests[ref] = manifest
     return manifests
 
 

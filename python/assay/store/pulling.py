@@ -27,7 +27,7 @@ from assay.observe.telemetry.sinks import parquet as telemetry
 from assay.store.backend import RESUMES, DamagedError, StoreError
 from assay.store.layout import Store, digest_of, object_key, open_store
 from assay.store.manifest import Manifest, StoredFile, read_manifest
-from assay.store.refs import versions
+from assay.store.refs import Ref, versions
 
 _AGAIN: Final = "assay store verify says more; pushing the item again mends it"
 
@@ -62,6 +62,12 @@ def pull(
 ) -> Pulled:
     """Fetch an item; `to` is where it goes, by default where commands look for its kind."""
     store = open_store(place)
+    ref, notes = chosen_version(store, item, version)
+    return replace(pull_version(store, ref.manifest, to=to, progress=progress), notes=notes)
+
+
+def chosen_version(store: Store, item: str, version: str | None) -> tuple[Ref, list[str]]:
+    """The version of an item that a pull fetches, by default the one pushed last; what to say of the others."""
     known = versions(store, item)
     chosen = [ref for ref in known if ref.manifest.startswith(version or "")]
     if not chosen:
@@ -69,11 +75,11 @@ def pull(
             f'{item}: no version "{version}"',
             f"one of: {', '.join(r.manifest[:12] for r in known)}",
         )
-    pulled = pull_version(store, chosen[0].manifest, to=to, progress=progress)
     if version is None and len(known) > 1:
-        note = f"{len(known)} versions of {item} are stored; this is the one pushed last"
-        return replace(pulled, notes=[note])
-    return pulled
+        return chosen[0], [
+            f"{len(known)} versions of {item} are stored; this is the one pushed last"
+        ]
+    return chosen[0], []
 
 
 def pull_version(
@@ -81,7 +87,7 @@ def pull_version(
 ) -> Pulled:
     """Fetch what a manifest lists."""
     manifest = read_manifest(store, digest)
-    target = place_of(manifest.kind, manifest.name) if to is None else to.expanduser()
+    target = target_of(manifest.kind, manifest.name, to)
     was_there = _is_there(manifest, target)
     fetched = 0 if was_there else _fetch(store, manifest, digest, target, progress)
     return Pulled(
@@ -94,6 +100,11 @@ def pull_version(
         fetched_bytes=fetched,
         was_there=was_there,
     )
+
+
+def target_of(kind: str, name: str, to: Path | None) -> Path:
+    """Where an item goes: `to`, by default where commands look for its kind."""
+    return place_of(kind, name) if to is None else to.expanduser()
 
 
 def place_of(kind: str, name: str) -> Path:

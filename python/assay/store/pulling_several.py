@@ -16,8 +16,9 @@ from assay.plurals import count
 from assay.store.backend import DamagedError, StoreError
 from assay.store.finding import find
 from assay.store.layout import Store, open_store
-from assay.store.pulling import PlaceTakenError, place_of, pull_version
-from assay.store.refs import versions
+from assay.store.manifest import read_manifest
+from assay.store.pulling import PlaceTakenError, chosen_version, pull_version, target_of
+from assay.store.refs import Ref, versions
 
 Row = Mapping[str, Any]
 
@@ -67,11 +68,11 @@ def pull_several(
     several versions match, the one pushed last is fetched.
     """
     store = open_store(place)
-    found = find(terms, place, limit=0, progress=progress)
-    rows = _latest(found.items) if terms else {}
+    found = find(terms, place, limit=0, progress=progress) if terms else None
+    rows = _latest(found.items) if found else {}
     for name in items:
         ref = versions(store, name)[0]
-        rows[ref.item] = find([f"manifest={ref.manifest}"], place, refresh=False).items[0]
+        rows[ref.item] = _row(store, ref)
     pulled: list[PulledItem] = []
     done, total = 0, sum(row["bytes"] or 0 for row in rows.values())
     for number, row in enumerate(rows.values(), start=1):
@@ -80,18 +81,47 @@ def pull_several(
         def progress_of_item(text: str, start: str = start) -> None:
             progress(f"{start}: {text}")
 
-        pulled.append(_pulled(store, row, to, dry_run, progress_of_item))
+        below = None if to is None else to / row["kind"] / row["name"]
+        pulled.append(_pulled(store, row, below, dry_run, progress_of_item))
         done += row["bytes"] or 0
     return PulledItems(
         store=store.name,
-        terms=found.terms,
+        terms=found.terms if found else {},
         dry_run=dry_run,
         bytes=total,
         fetched_bytes=sum(each.fetched_bytes for each in pulled),
         items=pulled,
-        notes=_notes(found.items, rows) if terms else (),
+        notes=_notes(found.items, rows) if found else (),
         problem=_problem(pulled),
     )
+
+
+def would_pull(
+    item: str, place: str | None = None, *, to: Path | None = None, version: str | None = None
+) -> PulledItems:
+    """What `pull` of one item would fetch, and to where, as a dry run of several says it."""
+    store = open_store(place)
+    ref, notes = chosen_version(store, item, version)
+    row = _row(store, ref)
+    return PulledItems(
+        store=store.name,
+        terms={},
+        dry_run=True,
+        bytes=row["bytes"] or 0,
+        fetched_bytes=0,
+        items=[_pulled(store, row, to, True, silent)],
+        notes=notes,
+    )
+
+
+def _row(store: Store, ref: Ref) -> Row:
+    """An item as `find` lists it, by what the store has now: the index may not know it yet."""
+    row = {"item": ref.item, "kind": ref.kind, "name": ref.name, "manifest": ref.manifest}
+    try:
+        manifest = read_manifest(store, ref.manifest)
+    except DamagedError:
+        return {**row, "files": None, "bytes": None}
+    return {**row, "files": len(manifest.files), "bytes": manifest.total_bytes}
 
 
 def _latest(rows: Sequence[Row]) -> dict[str, Row]:
@@ -117,9 +147,7 @@ def _notes(matching: Sequence[Row], chosen: Mapping[str, Row]) -> list[str]:
 def _pulled(
     store: Store, row: Row, to: Path | None, dry_run: bool, progress: Progress
 ) -> PulledItem:
-    target = place_of(row["kind"], row["name"])
-    if to is not None:
-        target = to.expanduser() / row["kind"] / row["name"]
+    target = target_of(row["kind"], row["name"], to)
     known = (row["item"], row["manifest"], str(target), row["files"], row["bytes"])
     if dry_run:
         return PulledItem(*known, 0, "exists" if target.exists() else "wanted")

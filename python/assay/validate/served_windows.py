@@ -200,8 +200,9 @@ def _window(point: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Compa
         completed = [own["rate"] for own in ends]
         yield compared("rate", "requests/s", figures["request_throughput"], completed, "rate")
         for (name, figure), level in product(_LATENCIES.items(), _LEVELS):
-            values = [1e3 * own[f"{level} {figure}"] for own in (likely, ends[2], ends[1])]
-            yield compared(f"{level} {name}", "ms", figures[f"{level}_{name}_ms"], values, level)
+            if measured := figures.get(f"{level}_{name}_ms"):
+                values = [1e3 * own[f"{level} {figure}"] for own in (likely, ends[2], ends[1])]
+                yield compared(f"{level} {name}", "ms", measured, values, level)
         return
     for name, figure in _LATENCIES.items():
         for level, interval in levels[figure].items():

@@ -86,6 +86,38 @@ def option() -> Option:
     ).plan().best  # fmt: skip
 
 
+def test_one_kind_each_is_paid_for_as_long_as_the_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One model has requests all day, another in its last hour alone: a server of it costs a 24th of its rent."""
+    generator = np.random.default_rng(0)
+    day, start = 24 * 3600.0, 600.0
+    times = {
+        "llama-3.1-8b": np.sort(generator.uniform(0.0, day, 2_400)),
+        "qwen3-8b": np.sort(generator.uniform(day - 3600.0, day, 100)),
+    }
+    planners, plans = [], []
+    for name, own in times.items():
+        lengths = np.full(len(own), 1000.0), np.full(len(own), 100.0)
+        traffic = recorded("day", own, *lengths, within=(0.0, day))
+        planner = Planner(
+            name, traffic, Objective(1.0, 0.05), gpus=["h200"], tensor=[1], start_seconds=start
+        )
+        plan = planner.plan()
+        monkeypatch.setattr(planner, "plan", lambda plan=plan: plan)
+        planners.append(planner)
+        plans.append(plan)
+    all_day, last_hour = (plan.best for plan in plans)
+    assert (len(all_day.schedule), len(last_hour.schedule)) == (24, 1)
+    assert all_day.usd_per_hour is not None
+    assert last_hour.replica_usd_per_hour is not None
+    # It is paid for while it starts, too.
+    hours = last_hour.replicas * (1 + start / 3600.0)
+    expected = all_day.usd_per_hour + last_hour.replica_usd_per_hour * hours / 24
+    fleet = plan_fleet(planners, Budget())
+    assert fleet.alone == pytest.approx(expected)
+    # One server of each is enough at any time, so that no mix is cheaper.
+    assert fleet.usd_per_hour == pytest.approx(expected)
+
+
 def test_replicas_stand_where_electricity_is_cheapest_within_its_power(option: Option) -> None:
     each = (option.rated_watts or 0.0) / option.replicas
     text = f"finland:{2.5 * each / 1e3},us_texas:{3.5 * each / 1e3},germany"

@@ -17,6 +17,8 @@ from assay.speech.wav import check_wav_path
 class _Model:
     """Says each phoneme as a sample."""
 
+    vocabulary = dict.fromkeys("hIæks,", 1)
+
     def speak(self, phonemes: str, voice: str, **_: Any) -> Any:
         return SimpleNamespace(waveform=np.ones(len(phonemes), np.float32))
 
@@ -38,6 +40,18 @@ def test_sentence_of_another_script_is_reported_with_no_sound(opened: Speaker) -
 
 def test_pause_between_sentences_is_kept(opened: Speaker) -> None:
     assert [sentence.text for sentence in opened.stream("Hi. ... Hi.", "af_heart")][1] == "..."
+
+
+def test_long_sentence_is_not_cut_within_given_phonemes(opened: Speaker) -> None:
+    given = f"[x](/{'hæks,' * 80}/)"
+    said = list(opened.stream(f"{'hi ' * 80}{given} {'hi ' * 80}", "af_heart"))
+    assert len(said) > 1
+    assert sum(given in sentence.text for sentence in said) == 1
+    assert sum(sentence.phonemes.text.count("hæks") for sentence in said) == 80
+    assert not any(sentence.phonemes.left_out for sentence in said)
+    # More than the model takes is one part, which the model refuses.
+    (alone,) = opened.stream(f"[x](/{'hæks,' * 200}/)", "af_heart")
+    assert len(alone.phonemes.text) == 1000
 
 
 @pytest.mark.parametrize("text", ["Привет!", "你好。", "...", "😀"])

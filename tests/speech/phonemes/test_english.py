@@ -37,6 +37,9 @@ GOLD = {
 }
 
 
+VOCABULARY = frozenset("abcdefhijklmnopqrstuvwxyzAIOQSTWYɐɑæəɛɜɡɪɹʃʊʌʤðŋθˈˌᵊᵻ ,.—")
+
+
 @pytest.fixture
 def english(tmp_path: Path) -> English:
     (tmp_path / "us_gold.json").write_text(json.dumps(GOLD))
@@ -50,7 +53,7 @@ def english(tmp_path: Path) -> English:
         tmp_path / "spelling.npz",
         **{name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()},
     )
-    return English(tmp_path)
+    return English(tmp_path, VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,12 @@ def english(tmp_path: Path) -> English:
         ("the [Kokoro](/kˈOkəɹO/), hello", "ðə kˈOkəɹO, həlˈO"),
         ("the [x](/ˈæks/)[y](/wˈI/)", "ði ˈækswˈI"),
         ("the [world](https://a.org/x?y=1).", "ðə wˈɜɹld."),
+        # Paths, and what Kokoro has no phonemes of; the last of them is a link's text.
+        ("the [world](/install/).", "ðə wˈɜɹld."),
+        ("the [world](/get-it/) [world](/v2/)", "ðə wˈɜɹld wˈɜɹld"),
+        ("the [world](/größe/)", "ðə wˈɜɹld"),
+        ("the [world](/hI/)", "ðə wˈɜɹld"),
+        ("the [world](/mˈAd ʌp/)", "ðə mˈAd ʌp"),
         ("hello \ue000 world", "həlˈO wˈɜɹld"),
     ],
 )
@@ -122,3 +131,13 @@ def test_long_texts_are_cut_at_pauses() -> None:
     text = "one two three; four five six, seven eight nine"
     assert list(cut(text, 20)) == ["one two three;", "four five six,", "seven eight nine"]
     assert "".join(cut("x" * 50, 20)) == "x" * 50
+
+
+def test_given_phonemes_and_links_are_not_cut(english: English) -> None:
+    given, link = "[x](/ˈæks, ˈæks, ˈæks/)", "[world](https://a.org/x,y)"
+    text = f"hello hello {given} hello {link}, hello"
+    for longest in range(1, len(text)):
+        parts = list(cut(text, longest, english.unbroken))
+        assert sum(given in part for part in parts) == sum(link in part for part in parts) == 1
+        assert " ".join(parts).replace(" ", "") == text.replace(" ", "")
+    assert list(cut(given, 5, english.unbroken)) == [given]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,18 @@ def test_arrivals_fill_a_server_by_littles_law(rate: float, running: float, said
     assert said in reason
     assert ("ttft_p50" in {figure.quantity for figure in steady.figures}) == (not said)
     assert {"tpot_p50", "output_tokens_per_s_total"} <= {f.quantity for f in steady.figures}
+
+
+def test_rates_that_fall_past_a_peak_give_the_fewest_in_flight() -> None:
+    """A server that completes less of a few more requests than it has places for."""
+
+    def dipping(deployment: Deployment, numbers: Sequence[float]) -> Loads:
+        loads, running = _loads(deployment, numbers), np.array(numbers)
+        dips = (running > PLACES) & (running < 500)
+        return replace(loads, rates=np.where(dips, 0.8 * loads.rates, loads.rates))
+
+    steady, _ = in_flight(_deployment(30.0), dipping)
+    assert steady.values["serving.concurrency"] == pytest.approx(60.0, rel=0.02)
 
 
 def test_a_batch_of_varied_answers_drains_as_drawn() -> None:

@@ -15,9 +15,9 @@ from assay.errors import InfeasibleError
 from assay.planner.capacity.budget import Budget
 from assay.planner.capacity.fleet import Fleet, Kind, choose_fleet, fleet_of
 from assay.planner.capacity.option import Option
-from assay.planner.capacity.planning import Floor, Planner
+from assay.planner.capacity.planning import Floor, Planner, ServingPlan
 from assay.planner.capacity.schedules import kept_running
-from assay.planner.capacity.traffic import HOUR
+from assay.planner.capacity.traffic import HOUR, Period
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,11 @@ def plan_fleet(planners: Sequence[Planner], budget: Budget, goal: str = "cost") 
         else (math.fsum((hour.usd_per_hour or 0.0) * hour.seconds for hour in hours) + rent * start)
         / lasts
     )
-    singles = [plan.best.usd_per_hour for plan in plans]
     return FleetPlan(
         plans[0].objective, goal, {plan.model: planner.traffic.peak
                                    for plan, planner in zip(plans, planners, strict=True)},
         hours, max(hour.gpus for hour in hours), mean,
-        None if None in singles else math.fsum(cost or 0.0 for cost in singles),
+        _alone(plans, periods, start),
         {plan.model: plan.floors for plan in plans},
         _second(kinds, options, budget, goal, hours, fleets), starts=sum(started),
         notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
@@ -142,6 +141,28 @@ def _kept(
             fleet = fleet_of(kinds, counts, demands, budget, fleet.gap)
         after.append((demands, fleet))
     return after
+
+
+def _alone(
+    plans: Sequence[ServingPlan], periods: Sequence[Period], start_seconds: float
+) -> float | None:
+    """USD an hour of the best kind of server for each model; None where a price is not known.
+
+    Over the periods of the fleet: a model may have no request, and no server, in most of them.
+    """
+    seconds = [period.seconds for period in periods]
+    paid = []
+    for plan in plans:
+        rent = plan.best.replica_usd_per_hour
+        if rent is None:
+            return None
+        replicas = {hour.start: hour.replicas for hour in plan.best.schedule}
+        needed = [replicas.get(period.start, 0) for period in periods]
+        counts = kept_running(needed, seconds, start_seconds)
+        (started,) = _starts([(number,) for number in counts])
+        used = math.fsum(map(math.prod, zip(counts, seconds, strict=True)))
+        paid.append(rent * (used + started * start_seconds))
+    return math.fsum(paid) / math.fsum(seconds)
 
 
 def _starts(counts: Sequence[Sequence[int]]) -> list[int]:

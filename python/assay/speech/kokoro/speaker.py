@@ -51,7 +51,10 @@ class Speaker:
     ) -> None:
         """Open the folder that `assay pull kokoro` makes."""
         self.model = open_kokoro(folder, device, compute_type)
-        self._english = {letter: English(folder, british=letter == _BRITISH) for letter in _ENGLISH}
+        self._english = {
+            letter: English(folder, self.model.vocabulary, british=letter == _BRITISH)
+            for letter in _ENGLISH
+        }
 
     def stream(
         self,
@@ -95,7 +98,13 @@ class Speaker:
             yield sentence, phonemes
             return
         # Half of the text has about half of the phonemes.
-        for part in cut(sentence, max(len(sentence) // 2, 1)):
+        half = max(len(sentence) // 2, 1)
+        parts = list(cut(sentence, half, None if english is None else english.unbroken))
+        if parts == [sentence]:
+            # One word with too many phonemes of its own, which the model refuses.
+            yield sentence, phonemes
+            return
+        for part in parts:
             yield from self._parts(part, english)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,15 +51,16 @@ class Phonemes:
 class English:
     """Phonemes of English text, American or British."""
 
-    def __init__(self, folder: Path, *, british: bool = False) -> None:
-        """Name the folder of lists and weights that `assay pull kokoro` makes."""
+    def __init__(self, folder: Path, vocabulary: Container[str], *, british: bool = False) -> None:
+        """Name the folder of lists and weights that `assay pull kokoro` makes, and the phonemes that can be said."""
+        self._vocabulary = vocabulary
         self._lexicon = Lexicon(folder, british=british)
         self._path = folder / "spelling.npz"
         self._speller: Speller | None = None
 
     def phonemes(self, text: str) -> Phonemes:
         """The phonemes of a text, in which a word in brackets may have its own behind it, between (/ and /)."""
-        text, given = _without_given(text)
+        text, given = self._without_given(text)
         tokens = _TOKEN.findall(normalized(text, british=self._lexicon.british))
         spelled: list[str] = []
         left_out: list[str] = []
@@ -86,6 +88,29 @@ class English:
             joined.translate(_TAPS), tuple(reversed(spelled)), tuple(reversed(left_out))
         )
 
+    def unbroken(self, text: str) -> list[tuple[int, int]]:
+        """From where to where words have phonemes or a link behind them, of which a part is neither."""
+        given = [match for match in _GIVEN.finditer(text) if self._is_said(match[1])]
+        return [match.span() for match in (*given, *_LINK.finditer(text))]
+
+    def _without_given(self, text: str) -> tuple[str, dict[str, str]]:
+        """A text with a mark for each word whose phonemes it gives, those phonemes, and links as their words."""
+        given: dict[str, str] = {}
+
+        def marked(match: re.Match[str]) -> str:
+            if len(given) == _MOST_MARKS or not self._is_said(match[1]):
+                return match[0]
+            mark = chr(_FIRST_MARK + len(given))
+            given[mark] = match[1]
+            return mark
+
+        text = _GIVEN.sub(marked, _PRIVATE.sub(" ", text))
+        return _LINK.sub(r"\1", text), given
+
+    def _is_said(self, behind: str) -> bool:
+        """Whether what is between (/ and /) is phonemes; letters of ASCII alone are a path such as (/install/)."""
+        return not behind.isascii() and all(letter in self._vocabulary for letter in behind)
+
     def _word(self, word: str, context: Context, spelled: list[str], left_out: list[str]) -> str:
         listed = self._lexicon.phonemes(word, context)
         if listed is not None:
@@ -109,21 +134,6 @@ class English:
         spelled.append(word)
         phonemes = self._speller.phonemes(word.lower().replace("'", ""))
         return phonemes.replace("O", "Q") if self._lexicon.british else phonemes
-
-
-def _without_given(text: str) -> tuple[str, dict[str, str]]:
-    """A text with a mark for each word whose phonemes it gives, those phonemes, and links as their words."""
-    given: dict[str, str] = {}
-
-    def marked(match: re.Match[str]) -> str:
-        if len(given) == _MOST_MARKS:
-            return match[0]
-        mark = chr(_FIRST_MARK + len(given))
-        given[mark] = match[1]
-        return mark
-
-    text = _GIVEN.sub(marked, _PRIVATE.sub(" ", text))
-    return _LINK.sub(r"\1", text), given
 
 
 def _word(tokens: list[str], at: int, step: int) -> str:

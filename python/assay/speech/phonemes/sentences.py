@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 _END: Final = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|\n\s*\n")
@@ -58,15 +58,25 @@ def _goes_on(before: str, after: str) -> bool:
     return (initial and following.isupper()) or following.islower()
 
 
-def cut(text: str, longest: int) -> Iterator[str]:
-    """Parts of a text of at most this many characters, cut at pauses where there are any."""
+def cut(
+    text: str, longest: int, unbroken: Callable[[str], Iterable[tuple[int, int]]] | None = None
+) -> Iterator[str]:
+    """Parts of a text of at most this many characters, cut at pauses where there are any.
+
+    `unbroken` says from where to where a text is not cut; such a stretch may be a longer part.
+    """
     while len(text) > longest:
+        stretches = sorted(unbroken(text)) if unbroken else []
+        pauses = text
+        for start, end in stretches:
+            pauses = pauses[:start] + "_" * (end - start) + pauses[end:]
         at = longest
         for pause in _PAUSES:
-            place = text.rfind(pause, longest // 3, longest)
+            place = pauses.rfind(pause, longest // 3, longest)
             if place > 0:
                 at = place + 1
                 break
+        at = next((start or end for start, end in stretches if start < at < end), at)
         yield text[:at].strip()
         text = text[at:].strip()
     if text:

@@ -43,7 +43,9 @@ def in_flight(
         return deployment, ""
     loads = loads_of(deployment, _GRID)
     full = float(loads.rates[-1])
-    running = float(np.interp(arriving, loads.rates, _GRID)) if arriving < full else UNLIMITED
+    # Rates may fall a little where a server is full; it has as many in flight as first complete so many.
+    reached = np.maximum.accumulate(loads.rates)
+    running = float(np.interp(arriving, reached, _GRID)) if arriving < full else UNLIMITED
     values = deployment.values | {"serving.concurrency": running}
     if _RUN in values:
         most = min(running, values.get(_LIMIT, running), values[_RUN])
