@@ -9,6 +9,7 @@ import pytest
 from random_schemas import random_schema
 
 from assay.engine import Completion, Engine, SamplingParams, StructuredOutput
+from assay.engine.requests.structured_output import WHITESPACE
 from assay.engine.runner.model_runner import ModelRunner
 from assay.errors import InputError, UnsupportedError
 from chosen_device import NAME
@@ -132,6 +133,23 @@ def test_json_object_and_white_space(engine):
         "q", SamplingParams(max_tokens=20, structured_output=StructuredOutput.json_object())
     )
     assert output.text.lstrip().startswith("{")
+
+
+def test_white_space_ends(engine):
+    # A weak model writes line after line: json.dumps with an indent needs one line's end at a time.
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    for seed in range(8):
+        lines = constrained(
+            StructuredOutput.json_schema(schema), seed, logit_bias={10: 30.0, 13: 20.0}
+        )
+        [output] = engine.generate("Once", lines)
+        text = output.text
+        assert "\n" in text
+        assert not re.search(r"(\r?\n[ \t]*){3}", text), text
+    pattern = re.compile(WHITESPACE)
+    for indent in (None, 1, 4):
+        given = json.dumps({"a": [1, {"b": []}], "c": 2}, indent=indent)
+        assert all(pattern.fullmatch(blank) for blank in re.findall(r"\s+", given))
 
 
 def test_a_constraint_begins_after_a_text(engine):

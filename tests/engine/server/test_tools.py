@@ -228,7 +228,9 @@ def test_tools_can_be_tried_with_a_model_that_pull_knows(smollm2: Path, root: Pa
     files = replaced_template(open_model(smollm2), file)
     with running_engine(Engine.load(files)) as served, client_of(served) as client:
         for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
-            answer = ask(client, tools=[WEATHER], tool_choice=choice, max_tokens=60).choices[0]
+            answer = ask(
+                client, tools=[WEATHER], tool_choice=choice, seed=1, max_tokens=60
+            ).choices[0]
             [call, *_] = answer.message.tool_calls
             jsonschema_rs.validate(PARAMETERS, json.loads(call.function.arguments))
 

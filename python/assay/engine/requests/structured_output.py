@@ -11,8 +11,8 @@ from assay.errors import InputError
 
 Kind = Literal["json", "regex", "choice", "grammar", "lark"]
 
-WHITESPACE: Final = r"[ \t\r\n]{1,40}"
-"""White space between the tokens of JSON. It is bounded: a weak model would write it forever."""
+WHITESPACE: Final = r"[ \t]{1,40}|(\r?\n){1,2}[ \t]{0,40}"
+"""White space between tokens of JSON: blanks, or a line's end and an indent. Weak models would write it forever."""
 
 
 @dataclass(frozen=True, slots=True)
