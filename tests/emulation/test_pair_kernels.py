@@ -193,7 +193,8 @@ def update(
     ring = max(stages * 128 * (128 if hopper else 144), hidden * (2 * tile + 16))
     padding = 1024 if hopper else 32 * tile
     operands: list[Any] = [
-        one.copy() for one in (sum_norm[0], sum_norm[1], pair_norm[0], pair_norm[1], gates, weights)
+        array.copy()
+        for array in (sum_norm[0], sum_norm[1], pair_norm[0], pair_norm[1], gates, weights)
     ]
     kernel(
         (-(-places // tile), batch), 256, sums, pairs, *operands, out, places, EPSILON,

@@ -387,7 +387,8 @@ def test_a_limit_of_zero_turns_large_tiles_off(
 
     expected = product(batch_invariant=True)
     np.testing.assert_allclose(product(), expected, atol=TOLERANCE * np.abs(expected).max())
-    monkeypatch.setattr("assay.ops.experts.LARGE_TILE_MIN_ROWS", 0)
+    without = replace(device.capabilities, grouped_large_tile_min_rows=0)
+    monkeypatch.setattr(device, "capabilities", without)
     np.testing.assert_array_equal(product(), expected)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from assay._native import ACTIVATIONS
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
@@ -14,10 +12,6 @@ from assay.ops.weights import Weights
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
-
-LARGE_TILE_MIN_ROWS: Final = 48
-"""Assignments of an expert, on average, from which a grouped GEMM on Hopper takes its kernel of large tiles by
-warpgroups; 0 turns it off. What the tiles hold, not measured on a GPU yet."""
 
 
 def route(
@@ -167,7 +161,11 @@ def _check_choice(name: str, count: int, top_k: int, groups: int, top_groups: in
 def _kernel_limits(device: Device) -> tuple[int, int, int]:
     """Up to and from which assignments, and mean rows of an expert, which kernels are faster; 0 turns one off."""
     known = device.capabilities
-    return (known.grouped_gemv_max_assignments, known.grouped_small_m_max_rows, LARGE_TILE_MIN_ROWS)
+    return (
+        known.grouped_gemv_max_assignments,
+        known.grouped_small_m_max_rows,
+        known.grouped_large_tile_min_rows,
+    )
 
 
 def _grouped_count(assignments: int, outputs: int, experts_count: int, weights: Weights) -> Count:

@@ -60,6 +60,9 @@ class Capabilities:
     """Assignments of tokens to experts up to which each reads its expert's weights by itself."""
     grouped_small_m_max_rows: int
     """Assignments of an expert, on average, up to which a grouped GEMM of small tiles is faster."""
+    grouped_large_tile_min_rows: int
+    """Assignments of an expert, on average, from which a grouped GEMM takes large tiles by warpgroups, where the GPU
+    has them; 0: never."""
     invariant_gemm_rows: int
     """Rows whose algorithm batch-invariant GEMMs of any number of rows take. 1: rows are padded to groups of
     one size instead."""
@@ -96,6 +99,7 @@ _CPU: Final = Capabilities(
     fused_router_max_tokens=0,
     grouped_gemv_max_assignments=0,
     grouped_small_m_max_rows=0,
+    grouped_large_tile_min_rows=0,
     invariant_gemm_rows=1,
     fused_adapters_max_rows=0,
     least_delay_ns=20_000,
@@ -132,6 +136,8 @@ BY_KIND: Final = {
         fused_router_max_tokens=256,
         grouped_gemv_max_assignments=32,
         grouped_small_m_max_rows=4,
+        # What the tiles hold; not measured on a GPU yet.
+        grouped_large_tile_min_rows=48,
         # More are not measured on a GPU yet.
         invariant_gemm_rows=1,
         fused_adapters_max_rows=64,

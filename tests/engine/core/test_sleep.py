@@ -67,12 +67,12 @@ def test_an_engine_that_sleeps_or_is_closed_keeps_no_stream_and_so_no_scratch_me
         asleep = [weakref.ref(stream) for stream in streams.values()]
         engine.sleep()
         gc.collect()
-        assert [one() for one in asleep] == [None] * 2
+        assert [stream() for stream in asleep] == [None] * 2
         engine.wake_up()
         engine.generate([PROMPT], GREEDY)
         closed = [weakref.ref(stream) for stream in streams.values()]
     gc.collect()
-    assert [one() for one in closed] == [None] * 2
+    assert [stream() for stream in closed] == [None] * 2
 
 
 def test_weights_stay_on_the_device_when_others_need_memory_later() -> None:
