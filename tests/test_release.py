@@ -161,6 +161,20 @@ def test_container_says_what_the_machine_has_as_an_ordinary_user(root: Path) -> 
     assert any("--uid 10001" in line for line in lines)
 
 
+def test_container_stops_at_once_and_compiles_nothing_at_its_start(root: Path) -> None:
+    text = (root / "Containerfile").read_text("utf-8")
+    lines = text.splitlines()
+    # A first process without a handler ignores SIGTERM: calibrate, or a server that still loads.
+    assert "STOPSIGNAL SIGINT" in lines
+    # The user may not write beside the modules.
+    assert text.count("compileall -q --invalidation-mode unchecked-hash") == 2
+    # Relative paths end in the volume: the user may not write in /.
+    assert "WORKDIR /data" in lines
+    # Beyond the loopback address assay serve refuses to listen without a key.
+    (serve,) = [line for line in lines if "assay serve" in line]
+    assert "-e ASSAY_API_KEY" in serve
+
+
 def test_workflow_runs_scripts_that_exist_and_publishes_after_all_checks(root: Path) -> None:
     text = (root / ".github" / "workflows" / "release.yml").read_text("utf-8")
     jobs = yaml.safe_load(text)["jobs"]
