@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from assay.improve.engines import process as processes
 from assay.improve.engines.process import ServerRecord
 from assay.improve.journal import active, block_table, journal as journals
 from assay.improve.journal.journal import Journal, JournalError, JournalReading
-from assay.improve.journal.journaled_engine import RUN_VARIABLE, write_configuration
+from assay.improve.journal.journaled_engine import RUN_VARIABLE, RollbackError, write_configuration
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.journal.undo import outstanding
 from assay.load.workloads.measurement import Setting
@@ -33,11 +33,11 @@ class Recovery:
 
     run: RunFolder
     action: str
-    """nothing, restarted, kept, stopped or stored."""
+    """nothing, restarted, kept, left, stopped or stored."""
     sentence: str
     """For people: what was found and done."""
     settings: Mapping[str, Setting] | None
-    """The configuration that the engine has now or at its next start."""
+    """The configuration that the engine has now or at its next start; None where that is unknown."""
     problems: tuple[str, ...] = ()
     """What could not be done or recorded."""
 
@@ -54,7 +54,8 @@ def recover(
 
     `to_start` goes back to the first configuration recorded, which undoes a run that has ended.
     The engine comes first: where the journal is damaged or the disk full, it is restored all the
-    same, and `problems` says what was not recorded.
+    same, and `problems` says what was not recorded. A server that could not be started again is left
+    as it runs; with `to_start`, which somebody asked for, that raises `RollbackError`.
     """
     problems: list[str] = []
     journal = _opened(run, problems)
@@ -65,6 +66,13 @@ def recover(
             done = _stop_all(run, reading, journal, problems, by, why)
         elif (nothing := _nothing_to_do(run, reading, safe, to_start=to_start)) is not None:
             done = nothing
+        elif (left := _left(run, reading, safe)) is not None:
+            mended = f"once that is mended: assay rollback {run.id}"
+            if to_start:
+                raise RollbackError(left.sentence, mended)
+            done = left
+            problems.append(mended)
+            _append(journal, problems, "degradation", text=left.sentence)
         else:
             numbers = [change.number for change in reversed(outstanding(reading.records))]
             _append(journal, problems, "reverting", changes=numbers, why=why, to=safe["hash"])
@@ -134,6 +142,51 @@ def _safe(reading: JournalReading, *, first: bool) -> Mapping[str, Any] | None:
     return (records[0] if first else records[-1]).data
 
 
+def _left(run: RunFolder, reading: JournalReading, safe: Mapping[str, Any]) -> Recovery | None:
+    """A server that runs on with other settings, for the recorded one cannot be started in its place.
+
+    None where it can, or where nothing is to be replaced.
+    """
+    if safe.get("server") is None or safe["on_death"] == "stop":
+        return None
+    wanted = ServerRecord.from_data(safe["server"])
+    try:
+        _check_startable(wanted)
+    except InputError as error:
+        servers = running_servers(run, reading, wanted)
+        if not servers or _is_kept(reading, safe, wanted, servers):
+            return None
+        pids = ", ".join(str(server.pid) for server in servers)
+        text = f"{run.id}: the server is left as it runs (process {pids}): {error.message}"
+        return Recovery(run, "left", text, None)
+    return None
+
+
+def _check_startable(wanted: ServerRecord) -> None:
+    """Refuse a server that nothing would run after another was stopped for it."""
+    processes.check_startable(wanted)
+    port = _local_port(wanted.health_url)
+    # Only processes of this user are known by their ports, and only those are stopped. In this order a
+    # server that begins to listen meanwhile is not taken for another's.
+    if port is not None and _answers(wanted) and processes.listener(port) is None:
+        raise InputError(
+            f"port {port}: expected none or a process of this user to listen, got one of another user"
+        )
+
+
+def _is_kept(
+    reading: JournalReading,
+    safe: Mapping[str, Any],
+    wanted: ServerRecord,
+    servers: Sequence[ServerRecord],
+) -> bool:
+    """Whether the recorded configuration serves: nothing is changed then."""
+    is_changed = bool(outstanding(reading.records)) or safe is not _safe(reading, first=False)
+    return (
+        safe["on_death"] == "restart" and not is_changed and len(servers) == 1 and _answers(wanted)
+    )
+
+
 def _restore(
     run: RunFolder,
     reading: JournalReading,
@@ -148,8 +201,7 @@ def _restore(
         return Recovery(run, "stored", text, settings)
     wanted = ServerRecord.from_data(safe["server"])
     servers = running_servers(run, reading, wanted)
-    is_changed = bool(outstanding(reading.records)) or safe is not _safe(reading, first=False)
-    if safe["on_death"] == "restart" and not is_changed and len(servers) == 1 and _answers(wanted):
+    if _is_kept(reading, safe, wanted, servers):
         text = (
             f"{run.id}: the server still runs the recorded configuration (process {servers[0].pid})"
         )
