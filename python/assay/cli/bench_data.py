@@ -26,7 +26,12 @@ def bench_manifest_command(
         ),
     ],
     claims: Annotated[
-        list[str] | None, argument("[CLAIM]...", "build: the claims; all of bench/claims if none.")
+        list[str] | None,
+        argument(
+            "[CLAIM]...",
+            "build: the claims, all of bench/claims if none; verify: claims whose generators may run, "
+            "beside those of bench/claims.",
+        ),
     ] = None,
     manifest: Annotated[
         Path, option("--manifest FILE", "Where the manifest is written, and read.")
@@ -43,13 +48,13 @@ def bench_manifest_command(
     """
     if action not in ACTIONS:
         raise unknown_name("action", action, ACTIONS)
-    if claims and action != "build":
+    if claims and action not in ("build", "verify"):
         raise InputError(f"{action}: expected no claims, got {', '.join(claims)}")
     nbytes = _budget(budget)
     if action == "build":
         return _build(claims or [], nbytes, manifest, as_json)
     if action == "verify":
-        return _verify(manifest, as_json)
+        return _verify(claims or [], manifest, as_json)
     from assay.bench.claims import staging
 
     evicted = list(staging.evict(nbytes)) if action == "evict" else []
@@ -109,12 +114,12 @@ def _build(names: list[str], nbytes: int, path: Path, as_json: bool) -> Report:
     return Report(data, text, as_json)
 
 
-def _verify(path: Path, as_json: bool) -> Report:
+def _verify(names: list[str], path: Path, as_json: bool) -> Report:
     from assay.bench.claims import manifest
 
     entries = manifest.load(path)
     with working("hashing data sets", log=True):
-        verdicts = manifest.verify(entries)
+        verdicts = manifest.verify(entries, manifest.claims_of(names))
     data = {
         "manifest": str(path),
         "data_sets": [

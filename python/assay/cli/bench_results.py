@@ -204,7 +204,7 @@ def bench_reproduce_command(
     ] = None,
     claim: Annotated[
         Path | None,
-        option("--claim FILE", "The bench.toml of a result whose claim brings its work along."),
+        option("--claim FILE", "The bench.toml of a result whose claim brings its work or data along."),
     ] = None,
     rival_python: RivalPython = None,
     save: Annotated[

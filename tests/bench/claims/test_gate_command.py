@@ -71,14 +71,14 @@ class Thing:
     def __init__(self) -> None:
         self.times = 1.0
         self.rival: Subject | Absent = Subject("NumPy", lambda _: 0.2, SelfTimedClock(), 1e9)
-        self.seeding = "inputs"
+        self.names: tuple[str, ...] = ("thing",)
 
     def cases(self, settings: Settings) -> list[Case]:
         noise = itertools.cycle([1.0, 1.004, 0.996, 1.002, 0.998])
         own = Subject("assay", lambda _: 0.1 * self.times * next(noise), SelfTimedClock(), 1e9)
         check = Check("the truth", lambda _: 0.0, 1e-6)
         prepared = lambda: PreparedCase(own, check, rivals=[self.rival])  # noqa: E731
-        return [Case("thing", "GB/s", prepared, rounds=30)]
+        return [Case(name, "GB/s", prepared, rounds=30) for name in self.names]
 
 
 @pytest.fixture
@@ -264,6 +264,73 @@ def test_a_result_of_other_options_than_the_claims_is_not_judged(
     Path("bench.toml").write_text(CLAIM.replace("[4, 5, 6]", "[4, 5, 7]"))
     other = cli(*judge)
     assert (other.code, "bench.toml: data: expected what was measured" in other.err) == (2, True)
+
+
+def test_a_reproduction_of_a_claims_result_is_judged_as_its_result(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    judge = ("gate", "bench.toml", "--result", "again.json", "--json")
+    Path("bench.toml").write_text(f"{CLAIM}[run]\nwarm_up = 2\n")
+    cli("run", "bench.toml", "--save", "kept.json")
+    assert cli("reproduce", "kept.json", "--save", "again.json").code == 0
+    kept, again = (bench.load(Path(file)) for file in ("kept.json", "again.json"))
+    assert (again.options, again.claim) == (kept.options, kept.claim)
+    judged = cli(*judge)
+    assert (judged.code, set(judged.gates.values())) == (0, {"passed"})
+    # And again, of the reproduction.
+    cli("reproduce", "again.json", "--save", "again.json")
+    assert cli(*judge).code == 0
+    Path("bench.toml").write_text(CLAIM.replace("[4, 5, 6]", "[4, 5, 7]"))
+    other = cli(*judge)
+    assert (other.code, "bench.toml: data: expected what was measured" in other.err) == (2, True)
+
+
+def test_a_reproduction_of_something_else_is_not_judged(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    judge = ("gate", "bench.toml", "--result", "again.json")
+    cli("run", "bench.toml", "--save", "kept.json")
+    cli("reproduce", "kept.json", "--sizes", "512", "--save", "again.json")
+    sized = cli(*judge)
+    assert sized.code == 2
+    assert "the claim thing: sizes: expected what was measured, 512, got None" in sized.err
+    thing.names = ("thing", "other")
+    cli("run", "bench.toml", "--save", "kept.json")
+    cli("reproduce", "kept.json", "--case", "other", "--save", "again.json")
+    part = cli(*judge)
+    assert part.code == 2
+    assert "the claim thing: cases: expected what was measured, ['other'], got []" in part.err
+    # Of a result that lacks a case, since its run was ended early.
+    thing.names = ("thing",)
+    cli("run", "bench.toml", "--save", "kept.json")
+    thing.names = ("thing", "other")
+    cli("reproduce", "kept.json", "--save", "again.json")
+    assert "cases: expected what was measured, ['thing'], got []" in cli(*judge).err
+
+
+def test_a_result_of_other_seeds_or_another_device_is_not_judged(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    judge = ("gate", "bench.toml", "--result", "kept.json")
+    # Two of three seeds may be the two that pass.
+    for seeds in ("1", "2"):
+        cli("run", "bench.toml", "--seeds", seeds, "--save", "kept.json")
+        fewer = cli(*judge)
+        assert fewer.code == 2
+        assert "the claim thing: seeds: expected all of [4, 5, 6]" in fewer.err
+    cli("run", "bench.toml", "--seeds", "4", "--save", "kept.json")
+    assert cli(*judge).code == 0
+    cli("run", "bench.toml", "--save", "kept.json")
+    data = json.loads(Path("kept.json").read_text())
+    data["options"]["device"] = "cuda:0"
+    del data["sha256"], data["summary"]
+    Path("kept.json").write_text(json.dumps(data))
+    # A claim that says no device is one of every device.
+    assert cli(*judge).code == 0
+    Path("bench.toml").write_text(f'{CLAIM}[run]\ndevice = "cpu"\n')
+    other = cli(*judge)
+    assert other.code == 2
+    assert "the claim thing: device: expected cpu, got a result of cuda:0" in other.err
 
 
 def test_results_are_compared_and_printed_as_tables(

@@ -134,3 +134,25 @@ def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     prepared = running.prepare(read_claim(path), running.Asked())
     with pytest.raises(InputError, match="expected a NumPy archive"):
         prepared.suite.cases(prepared.settings)
+
+
+def test_a_result_of_a_file_is_reproduced_with_that_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path / "a", "a", 1)
+    assert run(["bench", "run", "a", "--quick", "--save", "kept.json"]) == 0
+    again = ["bench", "reproduce", "kept.json", "--save", "again.json"]
+    assert run(again) == 2
+    assert (
+        "the claim a: expected its bench.toml, got none in bench/claims" in capsys.readouterr().err
+    )
+    assert run([*again, "--claim", "a"]) in (0, 1, 3)
+    capsys.readouterr()
+    assert run(["bench", "gate", "a", "--result", "again.json"]) in (0, 1, 3)
+    assert "running-sums, 100 frames" in capsys.readouterr().out
+    recorded(tmp_path / "b", "b", 2)
+    assert run(["bench", "gate", "b", "--result", "again.json"]) == 2
+    # Of the workload's own generator, which is not the file.
+    assert run(["bench", "run", "running-sums", "--quick", "--save", "alone.json"]) == 0
+    assert run(["bench", "gate", "a", "--result", "alone.json"]) == 2
+    assert "bench.toml: data: expected what was measured, None" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def written(folder: Path, text: str) -> Path:
 def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
     claim = reading.read_claim(written(tmp_path, CLAIM))
     assert (claim.name, claim.suite, claim.data.seeds) == ("products", "gemm", (1, 2, 3))
-    assert (claim.run.dtypes, claim.run.cases, claim.run.device) == ("f32", ("512",), "cpu")
+    assert (claim.run.dtypes, claim.run.cases, claim.run.device) == ("f32", ("512",), None)
     assert claim.rivals.required == ("NumPy",)
     assert claim.gates.target == (Target(over="NumPy", at_least=1.0),)
     assert (claim.gates.saturation, claim.gates.spread, claim.gates.regression) == (0.5, 0.02, 0.05)

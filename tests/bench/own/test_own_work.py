@@ -15,6 +15,7 @@ import pytest
 
 from assay import bench
 from assay.bench.claims import manifest, reading
+from assay.bench.harness import runner, session
 from assay.bench.own import workload
 from assay.bench.own.values import as_file, difference, named_arrays
 from assay.cli.app import run
@@ -425,6 +426,20 @@ def test_a_gate_judges_results_of_its_claim_only(cli: Callable[..., Outcome]) ->
         assert f"bench.toml: {part}: expected what was measured" in outcome.err
 
 
+def test_a_reproduction_is_judged_as_a_result_of_its_claim(
+    cli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "FULL", runner.QUICK)
+    cli(SUMS, "run", "bench.toml", "--save", "kept.json")
+    words = ("--claim", "bench.toml", "--save", "again.json")
+    cli(SUMS, "reproduce", "kept.json", *words)
+    judge = ("gate", "bench.toml", "--result", "again.json")
+    judged = cli(SUMS, *judge)
+    assert (judged.code in (0, 1, 3), "sums, 400 numbers" in judged.out) == (True, True)
+    changed = cli(SUMS.replace('mine.py:ours"', 'mine.py:half"'), *judge)
+    assert (changed.code, changed.out) == (2, "")
+
+
 def test_a_name_of_a_result_leads_to_no_other_folder(
     cli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
@@ -459,9 +474,58 @@ def test_data_of_a_file_are_staged_and_one_is_said(
 
 def test_a_manifest_has_what_a_generator_of_ones_own_gives(cli: Callable[..., Outcome]) -> None:
     cli(SUMS, "list")
-    entries, _ = manifest.build([reading.claim_named("bench.toml")], 10**9, lambda _: None)
+    claim = reading.claim_named("bench.toml")
+    entries, _ = manifest.build([claim], 10**9, lambda _: None)
     assert [entry.seed for entry in entries] == [1, 2, 3]
-    assert {verdict.status for verdict in manifest.verify(entries)} == {manifest.INTACT}
+    assert {verdict.status for verdict in manifest.verify(entries, [claim])} == {manifest.INTACT}
+
+
+def test_a_manifest_runs_no_generator_of_a_file_that_it_names(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """A manifest comes from others: what it names is run only of a claim in bench/claims."""
+    drawn = "def numbers(seed, size):\n"
+    leaving = drawn + "    open('ran', 'w').close()\n"
+    (tmp_path / "mine.py").write_text(FUNCTIONS.replace(drawn, leaving), encoding="utf-8")
+    assert cli(SUMS, "manifest", "build", "bench.toml").code == 0
+    assert (tmp_path / "ran").exists()
+    (tmp_path / "ran").unlink()
+    refused = cli(SUMS, "manifest", "verify")
+    assert (refused.code, refused.out, (tmp_path / "ran").exists()) == (2, "", False)
+    assert "the claim sums: expected its bench.toml in bench/claims, got none" in refused.err
+    data = json.loads((tmp_path / "manifest.json").read_text())
+    for generator in (str(tmp_path), str(tmp_path / "bench.toml"), ".", "bench.toml"):
+        data["data_sets"][0]["generator"] = generator
+        (tmp_path / "manifest.json").write_text(json.dumps(data))
+        assert cli(SUMS, "manifest", "verify").code == 2
+    for name in (str(tmp_path), ".", "..", "bench.toml"):
+        data["data_sets"][0]["claim"] = name
+        (tmp_path / "manifest.json").write_text(json.dumps(data))
+        assert cli(SUMS, "manifest", "verify").code == 2
+    data["data_sets"][0]["claim"] = ["sums"]
+    (tmp_path / "manifest.json").write_text(json.dumps(data))
+    assert "expected data_sets, got claim ['sums']" in cli(SUMS, "manifest", "verify").err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_manifest_runs_the_generator_of_a_claim_that_is_known(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    folder = tmp_path / "bench" / "claims" / "sums"
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text(FUNCTIONS, encoding="utf-8")
+    (folder / "bench.toml").write_text(SUMS, encoding="utf-8")
+    assert cli(SUMS, "manifest", "build", "sums").code == 0
+    data = json.loads((tmp_path / "manifest.json").read_text())
+    # Of another machine, where the checkout is elsewhere.
+    for entry in data["data_sets"]:
+        entry["generator"] = "/elsewhere/bench/claims/sums/bench.toml"
+    (tmp_path / "manifest.json").write_text(json.dumps(data))
+    verified = cli(SUMS, "manifest", "verify", "--json")
+    assert (verified.code, [entry["status"] for entry in verified.data["data_sets"]]) == (
+        0,
+        ["intact"] * 3,
+    )
 
 
 def test_values_are_arrays_whose_types_compute_nothing() -> None:

@@ -61,7 +61,8 @@ class ClaimData:
 class ClaimRun:
     """How the suite is run."""
 
-    device: str = "cpu"
+    device: str | None = None
+    """The CPU where None, and results of any device are of the claim."""
     warm_up: int = 1
     sizes: str | None = None
     dtypes: str | None = None

@@ -11,10 +11,12 @@ from typing import Any, Final
 from assay import json_records, paths
 from assay.bench.claims import staging
 from assay.bench.claims.claim import Claim
-from assay.bench.claims.reading import claim_named
+from assay.bench.claims.reading import claim_named, claim_of_result
 from assay.bench.claims.suites import workload_of
 from assay.errors import InputError
 from assay.files import read_json
+from assay.workloads.contract import ArrayWorkload
+from assay.workloads.registry import WORKLOADS, workload as workload_named
 
 SCHEMA: Final = "assay.manifest/1"
 STAGED: Final = "staged"
@@ -103,19 +105,45 @@ def load(path: Path) -> list[Entry]:
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:
-    return Entry(**{name: data[name] for name in Entry.__dataclass_fields__})
+    entry = Entry(**{name: data[name] for name in Entry.__dataclass_fields__})
+    for names, kind in ((("claim", "source", "generator"), str), (("seed", "size"), int | None)):
+        for name in names:
+            if not isinstance(value := getattr(entry, name), kind):
+                raise TypeError(f"{name} {value!r}")
+    return entry
 
 
-def verify(entries: Sequence[Entry]) -> list[Verdict]:
-    """Hash every data set again, and generate again what a generator made."""
-    return [_verified(entry) for entry in entries]
+def verify(entries: Sequence[Entry], claims: Sequence[Claim] = ()) -> list[Verdict]:
+    """Hash every data set again, and generate again what a generator made.
+
+    Generators of one's own are those of `claims`, or of claims in `bench/claims`.
+    """
+    # All before the first one runs: of a manifest that is refused, nothing does.
+    generators = [_generator(entry, claims) for entry in entries]
+    return [_verified(entry, made_by) for entry, made_by in zip(entries, generators, strict=True)]
 
 
-def _verified(entry: Entry) -> Verdict:
+def _generator(entry: Entry, claims: Sequence[Claim]) -> ArrayWorkload | None:
+    """What makes a data set again: never the file that a manifest names, which others may have written."""
+    if entry.source != GENERATED:
+        return None
+    if entry.generator in WORKLOADS:
+        return workload_named(entry.generator)
+    given = {claim.name: claim for claim in claims}
+    claim = given.get(entry.claim) or claim_of_result(entry.claim)
+    if claim is None:
+        raise InputError(
+            f"the claim {entry.claim}: expected its bench.toml in bench/claims, got none",
+            "its generator is code, and what a manifest names is not run: assay bench manifest verify FILE "
+            "names its bench.toml",
+        )
+    return workload_of(claim)
+
+
+def _verified(entry: Entry, workload: ArrayWorkload | None) -> Verdict:
     if entry.source == BY_SUITE:
         return Verdict(entry, INTACT, "made anew in every run")
     if entry.source == GENERATED:
-        workload = workload_of(claim_named(entry.generator))
         if workload is None:
             return Verdict(entry, MISSING, f"{entry.generator} generates nothing")
         made = workload.generate(entry.seed or 0, entry.size or 1)

@@ -46,9 +46,9 @@ def find_claim(text: str) -> Claim | None:
 
 
 def claim_of_result(name: str) -> Claim | None:
-    """The claim of a name that a result has: in `bench/claims` and nowhere else, whatever the name is.
+    """The claim of a name that a result or manifest has: in `bench/claims` and nowhere else, whatever it is.
 
-    Results come from others, and a claim runs the code that it names.
+    These come from others, and a claim runs the code that it names.
     """
     is_plain = name == Path(name).name and name != ".."
     return _in_folders(name) if is_plain else None

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.bench.claims import reading
-from assay.bench.claims.claim import Claim, ClaimData
+from assay.bench.claims.claim import Claim, ClaimData, ClaimRun
 from assay.bench.claims.running import Prepared
 from assay.bench.claims.staging import stage
 from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_of
 from assay.bench.harness import selection, session
+from assay.bench.harness.case import Suite
 from assay.bench.harness.result import Result
 from assay.errors import InputError, unknown_name
 
@@ -22,20 +23,32 @@ _MEASURED: Final = ("work", "data", "unit", "metric")
 
 
 def claim_of(then: Result, file: str | None = None) -> Claim:
-    """The claim of a result: of its suite, or the file that brings its work along."""
-    if not (then.claim or {}).get("work"):
+    """The claim of a result: of its suite, or the file that brings its work or data along."""
+    kept = then.claim or {}
+    data = kept.get("data")
+    if not kept.get("work") and not (isinstance(data, dict) and data.get("file")):
         if file is not None:
             raise InputError(
                 f"--claim: expected none for a result of the suite {then.suite}, got {file}"
             )
-        seeds = tuple((then.options or {}).get("seeds") or (0,))
-        data = ClaimData(generator=then.suite, seeds=seeds)
-        return Claim(then.suite, "", then.suite, "", "", data)
-    claim = reading.find_claim(file) if file else reading.claim_of_result(then.suite)
+        asked = then.options or {}
+        warm_up = asked.get("warm_up")
+        return Claim(
+            then.suite,
+            "",
+            then.suite,
+            "",
+            "",
+            ClaimData(generator=then.suite, seeds=tuple(asked.get("seeds") or (0,))),
+            # Older files do not say.
+            ClaimRun(warm_up=warm_up if isinstance(warm_up, int) else 1),
+        )
+    name = then.suite if kept.get("work") else str(kept.get("name"))
+    claim = reading.find_claim(file) if file else reading.claim_of_result(name)
     if claim is None:
         raise InputError(
-            f"the claim {then.suite}: expected its bench.toml, got none in bench/claims",
-            "--claim FILE says where it is: the result has what it says, not its programs",
+            f"the claim {name}: expected its bench.toml, got none in bench/claims",
+            "--claim FILE says where it is: the result has what it says, not its programs and data",
         )
     check_measured(claim, then)
     return claim
@@ -45,8 +58,9 @@ def check_measured(claim: Claim, then: Result) -> None:
     """Refuse a result of other data, or of other work, than the claim has now."""
     kept = then.claim or {}
     is_own = claim.work is not None or kept.get("work") is not None
-    if claim.path is None or not (kept or is_own):
+    if claim.path is None or not (kept or is_own or claim.data.file):
         return
+    _check_same(f"{claim.path}: suite", then.suite, claim.suite)
     now = json.loads(json.dumps(claim.to_data()))
     for part in _MEASURED if is_own else ("data",):
         _check_same(f"{claim.path}: {part}", kept.get(part), now[part])
@@ -62,6 +76,8 @@ def check_asked(claim: Claim, then: Result) -> None:
     if asked is None or then.quick:
         return
     suite, run, size = suite_of(claim), claim.run, claim.data.size
+    _check_device(claim, str(asked.get("device")))
+    _check_seeds(claim, suite, asked.get("seeds"))
     workload = workload_of(claim)
     is_on_gpu = str(asked.get("device")).partition(":")[0] != "cpu"
     if claim.data.file or (workload is not None and workload.gpu_cases and is_on_gpu):
@@ -84,6 +100,26 @@ def check_asked(claim: Claim, then: Result) -> None:
     }
     for name, value in said.items():
         _check_same(f"the claim {claim.name}: {name}", kept.get(name), value)
+
+
+def _check_device(claim: Claim, measured: str) -> None:
+    said = claim.run.device
+    if said is not None and measured.partition(":")[0] != said.partition(":")[0]:
+        raise InputError(
+            f"the claim {claim.name}: device: expected {said}, got a result of {measured}",
+            "run.device says where the claim is measured; without it, results of any device are of it",
+        )
+
+
+def _check_seeds(claim: Claim, suite: Suite, measured: Any) -> None:
+    """More than the claim's are fine; with fewer, one could choose those that pass."""
+    said = list(claim.data.seeds)
+    is_known = isinstance(measured, list) and all(seed in measured for seed in said)
+    if suite.seeding == "inputs" and said and not is_known:
+        raise InputError(
+            f"the claim {claim.name}: seeds: expected all of {said}, got a result of {measured}",
+            "measure the claim with its seeds",
+        )
 
 
 def _check_same(where: str, measured: Any, said: Any) -> None:
@@ -124,17 +160,21 @@ def again(
     if claim.data.file:
         settings = replace(settings, data=stage(claim).path, data_units=claim.data.units)
     offered = [case.name for case in chosen.cases(settings)]
-    names = [
-        name
-        for name in kept
-        if name in offered and (not cases or any(part in name for part in cases))
-    ]
+    parts = tuple(map(str, asked.get("cases") or ()))
+    names = [name for name in kept if name in offered and _is_of(name, cases)]
     if not names:
         raise InputError(
             f"the suite {then.suite}: expected a case of the file, such as {kept[0]!r}, got "
             f"{offered[0]!r} and {len(offered) - 1} others",
             "--sizes gives the sizes of a file from before files kept them",
         )
-    settings = settings.of_cases(names, asked.get("settings") or {})
+    # All that were asked for are asked for in the same words, so that the result is of the same claim.
+    is_whole = {name for name in offered if _is_of(name, parts)} == set(names)
+    settings = settings.of_cases(parts if is_whole else names, asked.get("settings") or {})
     seeds = tuple(asked.get("seeds") or (0,))
-    return Prepared(claim, chosen, settings, seeds)
+    return Prepared(claim, chosen, settings, seeds, claim.to_data() if claim.path else then.claim)
+
+
+def _is_of(name: str, parts: Sequence[str]) -> bool:
+    """Whether a case is among those that parts of names ask for; none ask for all."""
+    return not parts or any(part in name for part in parts)

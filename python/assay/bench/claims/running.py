@@ -45,6 +45,8 @@ class Prepared:
     suite: Suite
     settings: Settings
     seeds: tuple[int, ...]
+    kept: Mapping[str, Any] | None
+    """The claim as its result has it; None of a suite alone."""
 
     def measure(
         self, progress: Callable[[str], None] | None = None, save: Path | None = None
@@ -58,7 +60,7 @@ class Prepared:
             save,
             seeds=self.seeds,
             warm_up=claim.run.warm_up,
-            claim=None if claim.path is None else claim.to_data(),
+            claim=self.kept,
             required=claim.rivals.required,
         )
 
@@ -81,7 +83,7 @@ def prepare(claim: Claim, asked: Asked) -> Prepared:
     sizes = asked.sizes or (None if asked.quick else run.sizes)
     settings = session.settings(
         chosen,
-        asked.device or run.device,
+        asked.device or run.device or "cpu",
         quick=asked.quick,
         sizes=sizes or size,
         dtypes=asked.dtypes or run.dtypes,
@@ -99,7 +101,7 @@ def prepare(claim: Claim, asked: Asked) -> Prepared:
         )
     seeds = _seeds(claim, chosen, asked)
     _check_generated(claim, settings, asked)
-    return Prepared(claim, chosen, settings, seeds)
+    return Prepared(claim, chosen, settings, seeds, claim.to_data() if claim.path else None)
 
 
 def _check_unit(claim: Claim) -> None:

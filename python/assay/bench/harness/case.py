@@ -185,7 +185,7 @@ class Settings:
     """The interpreter of another environment, in which rivals run."""
 
     def of_cases(self, names: Sequence[str], settings: Mapping[str, Any]) -> Settings:
-        """The same for cases of these whole names, with settings of a workload."""
+        """The same for the cases that these parts of names ask for, with settings of a workload."""
         return replace(self, cases=tuple(names), settings=settings)
 
 

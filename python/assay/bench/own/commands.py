@@ -19,12 +19,13 @@ import numpy as np
 from assay.bench.claims.claim import OwnWork
 from assay.bench.claims.reading_work import INPUT, OUTPUT, SEED
 from assay.bench.harness.case import Unit
+from assay.bench.harness.program_check import SeparateProgram
 from assay.bench.own.values import BYTES, OwnData, as_file
 from assay.errors import InputError
-from assay.workloads.contract import Arrays, DataSet, Program
+from assay.workloads.contract import Arrays, DataSet
 
 
-class CommandProgram(Program):
+class CommandProgram(SeparateProgram):
     """One run of a command in the folder of the claim."""
 
     def __init__(

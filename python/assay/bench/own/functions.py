@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from assay.bench.own.endings import refuse_endings
 from assay.bench.own.values import OwnData, arguments, copied, named_arrays
 from assay.errors import InputError, unknown_name
 from assay.workloads.contract import Arrays, DataSet, Program
@@ -24,7 +25,8 @@ def function_named(text: str, folder: Path) -> Function:
     """The function FILE.py:NAME of a file in the folder of a claim."""
     file, _, name = text.rpartition(":")
     module = _module(folder / file)
-    found = getattr(module, name, None)
+    # A module may have a function of its own for names that it lacks.
+    found = called(text, getattr, module, name, None)
     if callable(found):
         function: Function = found
         return function
@@ -47,6 +49,7 @@ def _module(path: Path) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     sys.modules[name] = module
+    refuse_endings()
     try:
         spec.loader.exec_module(module)
     except _FAILURES as error:
@@ -97,7 +100,7 @@ class FunctionProgram(Program):
         """Copy inputs; what was returned is read first, so that nobody fills it in later."""
         assert isinstance(data, OwnData)
         self._keep()
-        self._calls = [arguments(copied(value)) for value in data.values]
+        self._calls = [arguments(called(self.text, copied, value)) for value in data.values]
 
     def run(self) -> Mapping[str, float]:
         """Call the function."""

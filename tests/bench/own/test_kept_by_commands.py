@@ -1,0 +1,108 @@
+"""Commands that keep their outputs on disk: the time of a cache is no figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli.app import run
+
+CLAIM = """
+name = "totals"
+about = "the sum of numbers"
+unit = "number"
+metric = "ms"
+[work]
+command = ["{python}", "-S", "work.py"]
+[reference]
+function = "mine.py:total"
+[data]
+generator = "mine.py:text"
+seeds = [1, 2, 3]
+size = 20
+"""
+
+FUNCTIONS = """
+import numpy as np
+
+def text(seed, size):
+    return "".join(f"{n}\\n" for n in np.random.default_rng(seed).integers(0, 10**6, size))
+
+def total(given):
+    return f"{sum(map(int, given.split()))}\\n"
+"""
+
+WORK = """
+import hashlib, os, sys, time
+
+def total(given):
+    time.sleep(0.05)
+    return sum(map(int, given.split()))
+
+given = sys.stdin.read()
+{body}
+"""
+
+HONEST = "print(total(given))"
+# Starting the interpreter takes long enough that a kept output is not five times as fast.
+KEEPING = """
+time.sleep(0.02)
+kept = "kept-" + hashlib.sha256(given.encode()).hexdigest()
+if not os.path.exists(kept):
+    with open(kept, "w") as file:
+        file.write(str(total(given)))
+print(open(kept).read())
+"""
+
+
+def measured(folder: Path, capsys: pytest.CaptureFixture[str], body: str) -> tuple[int, Any]:
+    """The exit code of a run, and its figure."""
+    (folder / "mine.py").write_text(FUNCTIONS, encoding="utf-8")
+    (folder / "work.py").write_text(WORK.replace("{body}", body), encoding="utf-8")
+    (folder / "bench.toml").write_text(CLAIM, encoding="utf-8")
+    capsys.readouterr()
+    code = run(["bench", "run", str(folder), "--quick", "--json"])
+    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+    return code, figure
+
+
+def test_a_command_that_keeps_its_outputs_on_disk_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The second time, outputs of all seeds of the claim are there from the run before.
+    for _ in range(2):
+        code, figure = measured(tmp_path, capsys, KEEPING)
+        assert (code, figure["check"]["passed"]) == (1, False)
+        assert (
+            "when it runs again on the same data: outputs are kept between runs" in figure["note"]
+        )
+
+
+def test_an_honest_command_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, figure = measured(tmp_path, capsys, HONEST)
+    assert (code, figure["check"]["error"]) == (0, 0.0)
+    assert "kept" not in figure["note"]
+
+
+def test_checks_of_every_run_have_data_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else what an earlier run left on disk would pass for work in the next one."""
+    body = "open('seen', 'a').write(given.replace(chr(10), ' ') + chr(10))\n" + HONEST
+    measured(tmp_path, capsys, body)
+    first = set((tmp_path / "seen").read_text().splitlines())
+    (tmp_path / "seen").unlink()
+    measured(tmp_path, capsys, body)
+    second = set((tmp_path / "seen").read_text().splitlines())
+    # Only the data of the claim's one seed of a smoke test are the same.
+    assert len(first & second) == 1
+    assert len(second) > 1
+
+
+def test_a_wrong_answer_names_its_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, figure = measured(tmp_path, capsys, "print(0)")
+    assert code == 1
+    assert "mine.py:total (seed " in figure["note"]
