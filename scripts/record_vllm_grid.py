@@ -27,6 +27,7 @@ from assay.improve.engines.opening import open_engine
 from assay.improve.engines.protocol import Engine, Room, TrialFailedError
 from assay.improve.experiments.blocks import requests_for
 from assay.improve.loop.progress import Silent
+from assay.load.workloads.counting import count_of
 from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Window, Workload
 from assay.runs.subject import workload_for
@@ -60,7 +61,10 @@ def main() -> None:
     engine = open_engine("vllm", model=options.model)
     try:
         gpu = "cuda" in engine.describe().capabilities
-        workloads = [workload_for(_asked(text), Silent(), gpu=gpu) for text in options.run]
+        count = count_of(engine.measure)
+        workloads = [
+            workload_for(_asked(text), Silent(), gpu=gpu, count=count) for text in options.run
+        ]
         lost = _record(engine, workloads, options.rounds, options.out, Path(options.model).name)
     finally:
         engine.close()
@@ -229,7 +233,10 @@ def table(visits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _tokens_at_once(workload: Workload) -> float:
-    longest = max(len(request.prompt) / 4 + request.max_tokens for request in workload.requests)
+    longest = max(
+        (request.prompt_tokens or len(request.prompt) / 4) + request.max_tokens
+        for request in workload.requests
+    )
     return longest * (workload.concurrency or len(workload.requests))
 
 

@@ -14,8 +14,9 @@ def rollback_command(run: Run, as_json: options.Json = False) -> Report:
 
     The journal of the run holds the inverse of every change. A server is started again with the
     settings it had before the run; if it does not start, it is stopped and this command exits with
-    5. One whose command cannot be started at all is left as it runs, with 5 as well. An engine inside another process ended with it: its stored configuration is set back. A run
-    that is under way is refused: interrupt it, and it goes back by itself.
+    5. One whose command cannot be started at all is left as it runs, with 5 as well. An engine
+    inside another process ended with it: its stored configuration is set back. A run that is under
+    way is refused: interrupt it, and it goes back by itself.
     """
     with working(f"rolling back {run}") as progress:
         done = roll_back(run, show_note, progress)

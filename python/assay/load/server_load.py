@@ -15,7 +15,9 @@ from assay.load.intervals import intervals
 from assay.load.metrics import limits_ms
 from assay.load.workloads import spec
 from assay.load.workloads.builtin import BUILT_IN
+from assay.load.workloads.counting import count_of
 from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.texts import CountTokens
 from assay.load.workloads.workload import ServiceLevel, Window, Workload
 
 INTERFACES: Final = ("auto", "completions", "chat")
@@ -130,8 +132,16 @@ class LoadOptions:
         """The SLO."""
         return None if self.slo is None else spec.parse_slo("--slo", self.slo)
 
+    def count_by(self, client: LoadClient) -> CountTokens | None:
+        """How the server counts the tokens of generated texts."""
+        return count_of(client.run_window) if self.workload in BUILT_IN else None
+
     def planned(
-        self, requests: int | None, rate: float | None = None, concurrency: int | None = None
+        self,
+        requests: int | None,
+        rate: float | None = None,
+        concurrency: int | None = None,
+        count: CountTokens | None = None,
     ) -> Workload:
         """The workload at a load."""
         return spec.parse_workload(
@@ -145,6 +155,7 @@ class LoadOptions:
             output_tokens=self.output_tokens,
             seed=self.seed,
             time_scale=self.time_scale,
+            count=count,
             bursts=None if self.bursts is None else spec.parse_bursts("--bursts", self.bursts),
         )
 
@@ -177,7 +188,8 @@ def load_server(
             # All at once is a closed loop without an end to its width.
             prepared = requests or ALL_AT_ONCE
             concurrency = concurrency or prepared
-        planned = chosen.planned(prepared, a_second, concurrency)
+        count = chosen.count_by(client)
+        planned = chosen.planned(prepared, a_second, concurrency, count)
         measured = client.run_window(
             planned,
             _window(planned, length_s, requests, warmup),
@@ -219,7 +231,7 @@ def find_load(
     if kind == "max-rate":
         highest = None if rate is None else spec.parse_rate("--rate", rate)
     with chosen.client(url) as client:
-        planned = replace(chosen.planned(_MANY), slo=slo)
+        planned = replace(chosen.planned(_MANY, count=chosen.count_by(client)), slo=slo)
         wanted = SearchOptions(
             spec.parse_share("--attainment", attainment),
             requests=requests,

@@ -39,7 +39,8 @@ def roll_back(run: str, note: Progress = silent, progress: Progress = silent) ->
     """Restore the settings of before a run, by the inverses that its journal holds.
 
     A server is started again with the settings it had; one that does not start is stopped, which
-    is a problem, and one whose command cannot be started at all is left as it runs, which is an error. A run under way is refused. Runs that were cut short are ended first.
+    is a problem, and one whose command cannot be started at all is left as it runs, which is an
+    error. A run under way is refused. Runs that were cut short are ended first.
     """
     end_abandoned(note, progress)
     folder = run_folder.find(run)

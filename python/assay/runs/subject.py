@@ -15,7 +15,9 @@ from assay.improve.engines.protocol import Engine
 from assay.improve.loop.progress import Progress
 from assay.interruption import interrupted_by_sigterm
 from assay.load.workloads import builtin
+from assay.load.workloads.counting import count_of
 from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
+from assay.load.workloads.texts import CountTokens
 from assay.load.workloads.workload import Workload
 from assay.runs.maximizing import MAXIMIZED, maximizing_rate
 from assay.runs.speech import WORKLOADS, open_speech
@@ -116,7 +118,12 @@ def _subject(
         gpu = "cuda" in engine.describe().capabilities
     if planned is not None:
         return Subject(engine, planned, model)
-    load = _workload(asked, own, progress, gpu=gpu)
+    if own is not None:
+        count: CountTokens | None = _by_tokenizer(own)
+    else:
+        # Of requests that are given, every word is known.
+        count = None if isinstance(asked.workload, Workload) else count_of(engine.measure)
+    load = _workload(asked, own, progress, gpu=gpu, count=count)
     if asked.maximize is None:
         return Subject(engine, load, model)
     begun = time.monotonic()
@@ -191,10 +198,20 @@ def _introduction(engine: AssayEngine, source: str, start: str, settings: Mappin
     return f"{source} on Assay's engine, {engine.device.name}, from {how}"
 
 
+def _by_tokenizer(engine: AssayEngine) -> CountTokens:
+    tokenizer = engine.files.tokenizer
+    return lambda text: len(tokenizer.encode(text))
+
+
 def _workload(
-    asked: SubjectOptions, engine: AssayEngine | None, progress: Progress, *, gpu: bool
+    asked: SubjectOptions,
+    engine: AssayEngine | None,
+    progress: Progress,
+    *,
+    gpu: bool,
+    count: CountTokens | None = None,
 ) -> Workload:
-    """The workload by name or file; lengths are counted by the model's tokenizer where it is here."""
+    """The workload by name or file; lengths are chosen by `count` where there is one."""
     options: dict[str, object] = {
         "concurrency": asked.concurrency,
         "rate": asked.rate,
@@ -206,7 +223,7 @@ def _workload(
             raise InputError(f"{given[0]}: expected it in the Workload that is given")
         return _fitting(asked.workload, engine, progress)
     name = WORKLOAD if asked.workload is None else str(asked.workload)
-    options["seed"] = asked.seed
+    options |= {"seed": asked.seed, "count": count}
     if name in builtin.BUILT_IN:
         options |= {
             "input_tokens": asked.input_tokens,
@@ -214,15 +231,14 @@ def _workload(
             "scale": builtin.GPU_SCALE if gpu else _cpu_scale(asked.budget_s),
             "requests": _least_requests(asked.concurrency, gpu=gpu),
         }
-        if engine is not None:
-            tokenizer = engine.files.tokenizer
-            options["count"] = lambda text: len(tokenizer.encode(text))
     return _fitting(parse_workload(name, **options), engine, progress)
 
 
-def workload_for(asked: SubjectOptions, progress: Progress, *, gpu: bool) -> Workload:
+def workload_for(
+    asked: SubjectOptions, progress: Progress, *, gpu: bool, count: CountTokens | None = None
+) -> Workload:
     """The workload of servers that are not opened here."""
-    return _workload(asked, None, progress, gpu=gpu)
+    return _workload(asked, None, progress, gpu=gpu, count=count)
 
 
 def _least_requests(concurrency: int | None, *, gpu: bool) -> int | None:

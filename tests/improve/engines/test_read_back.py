@@ -88,6 +88,18 @@ def test_the_tail_of_a_log_is_bounded_and_printable(tmp_path):
     assert len(failures.tail(path)[0]) <= 300
 
 
+def test_memory_that_ran_out_is_found_before_many_later_lines(tmp_path):
+    path = tmp_path / "log"
+    later = "ERROR EngineDeadError: EngineCore encountered an issue.\n" * 20_000
+    path.write_text("INFO ready\ntorch.OutOfMemoryError: CUDA out of memory.\x1b[2J\n" + later)
+    said = failures.memory_line(path)
+    assert said == "torch.OutOfMemoryError: CUDA out of memory.\\x1b[2J"
+    assert failures.classify(0, [*failures.tail(path), said], (), was_serving=True) == "OOM"
+    path.write_text("INFO ready\n" + later)
+    assert failures.memory_line(path) is None
+    assert failures.memory_line(tmp_path / "none") is None
+
+
 OPENAI = {
     "choices": [
         {

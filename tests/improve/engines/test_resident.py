@@ -208,8 +208,9 @@ def test_room_by_the_memory_of_the_gpu(
     engine: ResidentEngine, gpu: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(engine.base), "gpu", lambda self: 0)
-    # 128.8 GiB of 140 are the server's, 28.8 of them are no KV cache: 15.2 GiB each of three.
-    assert gpu.cache_of(2) / GIB == pytest.approx(64.4 - 28.8)
+    # 128.8 GiB of 140 are the server's, 28.8 of them are no KV cache; 3.5 of each are outside its share.
+    assert gpu.cache_of(1) / GIB == pytest.approx(100.0)
+    assert gpu.cache_of(2) / GIB == pytest.approx(64.4 - 28.8 - 3.5)
     room = engine.room(50_000)
     assert (room.servers, room.memory) == (3, "shared")
     assert engine.room(200_000).servers == 2

@@ -26,6 +26,8 @@ OUT_OF_MEMORY: Final = (
 )
 """Texts with which servers say that memory ran out, in lower case."""
 
+_MOST_BYTES: Final = 16 << 20
+"""Of a log that are searched for these texts."""
 TAIL_LINES: Final = 12
 _TAIL_BYTES: Final = 64 << 10
 _LINE: Final = 300
@@ -44,6 +46,25 @@ def tail(log: Path | None, lines: int = TAIL_LINES, after: int = 0) -> list[str]
         return []
     written = [clipped(line.rstrip(), _LINE) for line in text.splitlines() if line.strip()]
     return written[-lines:]
+
+
+def memory_line(log: Path | None) -> str | None:
+    """The line of a log that says that memory ran out, safe to print.
+
+    It is seldom one of the last: a server that lost its engine fails every request under way, at length.
+    """
+    if log is None:
+        return None
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
+            for raw in file:
+                line = raw.decode("utf-8", "replace")
+                if any(words in line.lower() for words in OUT_OF_MEMORY):
+                    return clipped(line.strip(), _LINE)
+    except OSError:
+        return None
+    return None
 
 
 def classify(

@@ -193,6 +193,8 @@ class SupervisedServer:
         """Raise the error for a process that ended."""
         code = None if self._process is None else self._process.poll()
         lines = failures.tail(self.log)
+        if said := failures.memory_line(self.log):
+            lines.append(said)
         kind = failures.classify(code, lines, self.adapter.refusals, was_serving=was_serving)
         # Workers that a crashed server left behind hold its memory.
         self.stop()
@@ -202,8 +204,9 @@ class SupervisedServer:
         lines = failures.tail(self.log)
         hint = None
         if self.log is not None:
+            said = failures.memory_line(self.log) if kind == "OOM" else None
             last = f"; its last words: {lines[-1]}" if lines else ""
-            hint = f"the log is {self.log}{last}"
+            hint = f"the log is {self.log}" + (f"; it says: {said}" if said else last)
         error = EngineLostError(f"server ({kind}): {what}", hint, failure=kind)
         error.add_note("\n".join(lines))
         return error

@@ -19,7 +19,8 @@ WORKLOAD: Final[Mapping[str, str]] = {
     "rate": "requests a second of an open loop; null in a closed one",
     "open": "whether requests arrive by themselves (open loop)",
     "requests": "requests of the workload",
-    "prompt_tokens": "mean tokens of a prompt, counted as words and punctuation marks",
+    "prompt_tokens": "mean tokens of a prompt: by the tokenizer or as the server counts, else its words and "
+    "punctuation marks",
     "output_tokens": "mean output tokens of a request",
     "prefix_share": "share of the prompts that other requests have too",
     "greedy": "whether every request decodes greedily",

@@ -98,7 +98,10 @@ def _lines(workload: Workload) -> Iterator[str]:
     del data["requests"]
     yield _json({HEADER: VERSION, **data})
     for request in workload.requests:
-        yield _json(_row(request, workload.arrival))
+        row = _row(request, workload.arrival)
+        if request.prompt_tokens:
+            row["prompt_tokens"] = request.prompt_tokens
+        yield _json(row)
 
 
 def _row(request: PlannedRequest, arrival: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from assay.errors import InputError, unknown_name
 from assay.load.workloads import arrivals
+from assay.load.workloads.counting import how_counted
 from assay.load.workloads.lengths import Fixed, Lengths, LogNormal, Uniform, parse_lengths
 from assay.load.workloads.reading import MAX_PROMPT_TOKENS, MAX_REQUESTS
 from assay.load.workloads.texts import MAX_TOKENS, CountTokens, Writer
@@ -317,13 +318,19 @@ def _requests(
     for index, (tokens, output) in enumerate(lengths):
         prompt, shared = kind.write(kind, Planned(index, tokens, output, seed, count))
         sampling = {"temperature": kind.temperature, "seed": index} if kind.temperature else {}
-        yield PlannedRequest(index, prompt, output, prefix_tokens=shared, sampling=sampling)
+        yield PlannedRequest(
+            index,
+            prompt,
+            output,
+            prefix_tokens=shared,
+            sampling=sampling,
+            prompt_tokens=0 if count is None else count(prompt),
+        )
 
 
 def _notes(kind: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
-    how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
     notes = [
-        f"prompts: {kind.input}, {how}; outputs: {kind.output}",
+        f"prompts: {kind.input}, {how_counted(count)}; outputs: {kind.output}",
         "texts are generated English sentences, a different one for each request",
     ]
     return (*notes, kind.note) if kind.note else tuple(notes)

@@ -11,6 +11,7 @@ from typing import Final
 from assay.errors import InputError
 from assay.load.workloads import archive
 from assay.load.workloads.arrivals import replayed
+from assay.load.workloads.counting import how_counted
 from assay.load.workloads.readers.detect import format_of
 from assay.load.workloads.readers.recorded import Format, LeftOut, Recorded
 from assay.load.workloads.texts import CountTokens, Writer, approximate_tokens, cut
@@ -196,7 +197,7 @@ def _text_notes(
 ) -> tuple[str, ...]:
     if requests[0].prompt is not None:
         return ()
-    how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
+    how = how_counted(count)
     note = f"the recording has lengths, not texts: prompts are generated English, {how}"
     if any(request.blocks for request in requests):
         note += "; equal hash_ids are equal texts"
@@ -215,6 +216,7 @@ def _as_saved(
             (row.arrival_s or 0.0) * time_scale,
             row.prefix_tokens,
             dict(row.sampling),
+            prompt_tokens=row.input_tokens or 0,
         )
         for number, row in enumerate(rows[:limit])
     )

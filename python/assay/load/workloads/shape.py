@@ -18,7 +18,7 @@ class WorkloadShape:
     requests: int
     input_mean: float
     input_p50: int
-    """Prompt tokens at the median; counted as words and marks where no tokenizer is given."""
+    """Prompt tokens at the median; words and marks where neither the requests nor a tokenizer say."""
     input_p90: int
     output_mean: float
     output_p50: int
@@ -46,7 +46,10 @@ def shape(workload: Workload, count: CountTokens | None = None) -> WorkloadShape
     if not workload.requests:
         raise InputError(f"workload {workload.name}: expected requests, got none")
     counted = count or approximate_tokens
-    inputs = [max(1, counted(request.prompt)) for request in workload.requests]
+    inputs = [
+        (0 if count else request.prompt_tokens) or max(1, counted(request.prompt))
+        for request in workload.requests
+    ]
     outputs = [request.max_tokens for request in workload.requests]
     shared = sum(request.prefix_tokens for request in workload.requests)
     return WorkloadShape(

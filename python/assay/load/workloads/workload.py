@@ -47,6 +47,8 @@ class PlannedRequest:
     """Sampling parameters besides the length; empty is greedy (temperature 0)."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of the body: what an answer must look like, the name of an adapter."""
+    prompt_tokens: int = 0
+    """Of the prompt, by the count that its length was chosen by; 0 where its text alone is known."""
 
 
 def is_greedy(request: PlannedRequest) -> bool:

@@ -83,7 +83,10 @@ def _context_tokens(state: RunState) -> float:
     """Tokens that are in the KV cache at once: requests in flight, each with prompt and answer."""
     known, workload = state.chosen.known, state.workload
     if known is None:
-        lengths = [len(request.prompt) / 4 + request.max_tokens for request in workload.requests]
+        lengths = [
+            (request.prompt_tokens or len(request.prompt) / 4) + request.max_tokens
+            for request in workload.requests
+        ]
         longest = max(lengths, default=0.0)
         return longest * (workload.concurrency or len(workload.requests))
     in_flight = float(known.at_once(None))
@@ -371,6 +374,9 @@ class Race:
         name = name_of(state, candidate) if earlier is None else earlier.experiment
         settings = replace(self.settings, budget_s=seconds)
         result = measured(state, candidate, settings, name, earlier)
+        if result.failure == "OOM" and self.room.memory == "shared":
+            reason = f"{result.reason}; it had one of {self.room.servers} parts of the GPU's memory"
+            result = replace(result, reason=f"{reason}, with the whole of it it may run")
         record(state, result)
         if before is not None:
             state.trials.remove(before)

@@ -60,6 +60,7 @@ def _request(row: Mapping[str, Any], where: str) -> Recorded | LeftOut:
         _arrival(row, where),
         prompt=prompt,
         sampling=_sampling(row, where),
+        input_tokens=tokens(row.get("prompt_tokens")),
         prefix_tokens=tokens(row.get("prefix_tokens")) or 0,
         assumed=tuple(_assumptions(row, given is not None)),
     )
