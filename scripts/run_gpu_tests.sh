@@ -4,7 +4,7 @@
 # $ASSAY_TEST_DEVICE (default: cuda:0).
 #
 # pytest is installed from the bundle if the host lacks it. Arguments go to pytest: -k linear, -x ...
-# The tests run in $WORKERS processes (default: 8); those that measure time run alone, at the end. Where a host is
+# The tests run in $WORKERS processes (default: 8); those that measure time or the memory in use run alone, at the end. Where a host is
 # lent for minutes, $TESTS chooses a part: a path such as tests/gpu, or "alone".
 # Tests whose references need PyTorch are skipped, with that reason, on hosts without it.
 set -euo pipefail
@@ -36,13 +36,13 @@ export ASSAY_KERNELS="$PWD/kernels" ASSAY_TEST_DEVICE="${ASSAY_TEST_DEVICE:-cuda
 run() {
   local status=0
   # A test that hangs ends its process, prints where it stood, and counts as failed.
-  "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rs -q \
+  "$python" -m pytest -c /dev/null --rootdir "$PWD" -o markers="gpu: needs a GPU" -rfEs -q \
     -o faulthandler_timeout=150 -o faulthandler_exit_on_timeout=true \
     -p no:cacheprovider --import-mode=importlib "$@" || status=$?
   # 5: no test was selected.
   [[ $status == 0 || $status == 5 ]]
 }
-alone=(tests/gpu/test_{delays,cuda_{scheduling,guarantees,known_failures,sharing}}.py)
+alone=(tests/gpu/test_{delays,cuda_{scheduling,guarantees,known_failures,scratch,sharing}}.py)
 if [[ "${TESTS:-}" != alone ]]; then
   run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" "${TESTS:-tests}" || failed=1
 fi
