@@ -351,6 +351,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "ELEMENT": element, "TENSOR_CORES": tensor_cores, "TILE_FILTERS": filters,
                     "TILE_POSITIONS": positions, "TRANSPOSED": transposed, "ACTIVATION": activation("gelu"),
                 }  # fmt: skip
+        case "convolution_tf32.cu":
+            for products, filters in product((3, 1), (64, 32)):
+                yield {"PRODUCTS": products, "TILE_FILTERS": filters, "STAGES": 3, "CTAS_PER_SM": 3,
+                       "ACTIVATION": activation("relu")}  # fmt: skip
         case "direct_convolution.cu":
             for element, transposed in product(FLOATS, (0, 1)):
                 yield {
@@ -530,7 +534,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 for threads, items in sizes[: 2 if key == "u64" else 3]:
                     yield {"KEY": key, "SIGNED": signed, "INFINITY_BITS": infinity, "WITH_INDICES": with_indices,
                            "THREADS": threads, "ITEMS_PER_THREAD": items}  # fmt: skip
-        case "compact.cu":
+        case "compact.cu" | "pillarize.cu" | "pillar_features.cu":
             yield {"THREADS": 256}
         case "scatter.cu":
             yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 8, 4, 2, 1))

@@ -9,9 +9,9 @@
 //   flag_counts: the set flags of each tile. Arguments: flags (a byte each), counts (int64, one per tile), count.
 //   compact: Arguments: flags, prefix_counts (the counts, summed up to and with each), indices (int64), count, selected
 //     (the capacity of indices; 64 bits each).
-#include "prelude.cuh"
+#include "prefix_sum.cuh"
 
-constexpr int ITEMS_PER_THREAD = 16, WARPS = THREADS / 32;
+constexpr int ITEMS_PER_THREAD = 16;
 
 // The flags of a thread, as a bit mask.
 DEVICE u32 load_flags(const u8* flags, i64 count) {
@@ -29,32 +29,11 @@ DEVICE u32 load_flags(const u8* flags, i64 count) {
     return flag_bits;
 }
 
-// Exclusive prefix sum over the threads of the CTA, and the total.
-DEVICE u32 exclusive_sum(u32 thread_count, u32& total) {
-    __shared__ u32 warp_counts[WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u32 inclusive = thread_count;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset <<= 1) {
-        const u32 other = __shfl_up_sync(~0u, inclusive, offset);
-        inclusive += lane >= offset ? other : 0;
-    }
-    if (lane == 31)
-        warp_counts[warp] = inclusive;
-    __syncthreads();
-    total = 0;
-    for (int w = 0; w < WARPS; w++) {
-        inclusive += w < warp ? warp_counts[w] : 0;
-        total += warp_counts[w];
-    }
-    return inclusive - thread_count;
-}
-
 KERNEL __launch_bounds__(THREADS) flag_counts(const u8* flags, i64* counts, i64 count) {
     launch_dependents();
     wait_on_dependency();
     u32 total;
-    exclusive_sum(__popc(load_flags(flags, count)), total);
+    exclusive_sum<THREADS>(__popc(load_flags(flags, count)), total);
     if (threadIdx.x == 0)
         counts[blockIdx.x] = total;
 }
@@ -65,7 +44,7 @@ compact(const u8* flags, const i64* prefix_counts, i64* indices, i64 count, i64 
     launch_dependents();
     wait_on_dependency();
     u32 flag_bits = load_flags(flags, count), total;
-    u32 rank = exclusive_sum(__popc(flag_bits), total);
+    u32 rank = exclusive_sum<THREADS>(__popc(flag_bits), total);
     for (; flag_bits; flag_bits &= flag_bits - 1)
         tile_indices[rank++] = u16(threadIdx.x * ITEMS_PER_THREAD + __ffs(flag_bits) - 1);
     __syncthreads();

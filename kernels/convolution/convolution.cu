@@ -1,5 +1,5 @@
 // A convolution, or a transposed one, as a matrix product: filters x (channels, taps) times (channels, taps) x
-// positions.
+// positions. Floats of most convolutions take convolution_tf32.cu.
 //
 // Algorithm: implicit GEMM [Chetlur et al. 2014]: elements of x are gathered into shared memory tile by tile, and the
 //   matrix that they would make is never stored. Where each step of the sum finds its element is computed once a tile,

@@ -73,6 +73,7 @@ struct Launch {
 struct Copy {
     unsigned char* to;
     const unsigned char* from;
+    int bytes;
     bool valid;
     int group;
 };
@@ -401,6 +402,7 @@ inline void sincospif(float v, float* sine, float* cosine) {
 }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
+inline int __ffsll(long long v) { return __builtin_ffsll(v); }
 inline int __clz(int v) { return v ? __builtin_clz(unsigned(v)) : 32; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }

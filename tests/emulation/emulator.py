@@ -68,13 +68,15 @@ def _workspace() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
-def _compiled(name: str, options: tuple[tuple[str, object], ...], changes: Changes) -> Any:
+def _compiled(
+    name: str, entry: str | None, options: tuple[tuple[str, object], ...], changes: Changes
+) -> Any:
     folder = _folder(changes)
     text = (folder / name).read_text()
     if (found := _KERNELS.search(text)) is None:
         raise host_sources.UnsupportedKernelError(text)
-    kernel = found[1]
-    stem = f"{name}-{abs(hash(options))}"
+    kernel = entry or found[1]
+    stem = f"{name}-{kernel}-{abs(hash(options))}"
     (folder / f"{stem}.cpp").write_text(
         # Without linkage, variables in shared memory of inline functions and of kernels share a section.
         f'#include "device.h"\nnamespace {{\n#include "{name}"\n}}\n'
@@ -117,11 +119,13 @@ class _Guarded:
 
 
 class Kernel:
-    """The first kernel of a file with its options; `changes` are made to the sources first."""
+    """The kernel `entry` of a file, or its first, with its options; `changes` are made to the sources first."""
 
-    def __init__(self, name: str, changes: Changes = (), **options: object) -> None:
-        self.name = name
-        self._launch = _compiled(name, tuple(sorted(options.items())), changes)
+    def __init__(
+        self, name: str, changes: Changes = (), entry: str | None = None, **options: object
+    ) -> None:
+        self.name = name if entry is None else f"{name} {entry}"
+        self._launch = _compiled(name, entry, tuple(sorted(options.items())), changes)
 
     def __call__(
         self,

@@ -132,6 +132,8 @@ template <class T> DEVICE void mma_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2
         c[i] += float(sum);
     }
 }
+// Tensor cores ignore the last 13 bits.
+inline double emulated_tf32(u64 bits) { return __uint_as_float(u32(bits) & 0xffffe000u); }
 DEVICE void mma_16x8x8_tf32(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
     const u64 values[6] = {a0, a1, a2, a3, b0, b1};
     const int buffer = emulated::exchange(values, 6), g = emulated_lane() / 4, t = emulated_lane() % 4;
@@ -141,7 +143,7 @@ DEVICE void mma_16x8x8_tf32(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b
         for (int k = 0; k < 8; k++) {
             const u64* a = emulated::lane_fiber(row % 8 * 4 + k % 4).values[buffer];
             const u64* b = emulated::lane_fiber(column * 4 + k % 4).values[buffer];
-            sum += double(__uint_as_float(u32(a[row / 8 + k / 4 * 2]))) * __uint_as_float(u32(b[4 + k / 4]));
+            sum += emulated_tf32(a[row / 8 + k / 4 * 2]) * emulated_tf32(b[4 + k / 4]);
         }
         c[i] += float(sum);
     }
@@ -176,22 +178,24 @@ DEVICE u32 transpose_8x8(u32 word) {
 inline u8* emulated_shared(u32 address) { return __start_emulated_shared + address; }
 inline void emulated_copy(const emulated::Copy& copy) {
     if (copy.valid)
-        memcpy(copy.to, copy.from, 16);
+        memcpy(copy.to, copy.from, copy.bytes);
     else
-        memset(copy.to, 0, 16);
+        memset(copy.to, 0, copy.bytes);
 }
-DEVICE void cp_async_16(u32 to, const void* from, bool valid) {
-    if (to % 16 || (valid && uintptr_t(from) % 16))
+inline void emulated_copy_later(u32 to, const void* from, int bytes, bool valid) {
+    if (to % bytes || (valid && uintptr_t(from) % bytes))
         emulated::fail("a misaligned copy");
     emulated::Fiber& own = emulated::self();
     if (own.copy_count == own.copy_capacity) {
         own.copy_capacity = own.copy_capacity * 2 + 16;
         own.copies = static_cast<emulated::Copy*>(realloc(own.copies, own.copy_capacity * sizeof(emulated::Copy)));
     }
-    own.copies[own.copy_count++] = {emulated_shared(to), static_cast<const u8*>(from), valid, own.groups};
+    own.copies[own.copy_count++] = {emulated_shared(to), static_cast<const u8*>(from), bytes, valid, own.groups};
     if (emulated::early_copies)
         emulated_copy(own.copies[own.copy_count - 1]);
 }
+DEVICE void cp_async_16(u32 to, const void* from, bool valid) { emulated_copy_later(to, from, 16, valid); }
+DEVICE void cp_async_4(u32 to, const void* from, bool valid) { emulated_copy_later(to, from, 4, valid); }
 DEVICE void cp_async_commit() { emulated::self().groups++; }
 template <int PENDING> DEVICE void cp_async_wait() {
     emulated::Fiber& own = emulated::self();

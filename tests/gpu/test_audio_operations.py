@@ -111,6 +111,16 @@ def test_conv1d_of_16_bits(device: Device, kind: str) -> None:
         ((2, 32, 40, 37), (48, 32, 3, 5), {"stride": (2, 1), "padding": (1, 2)}),
         ((1, 8, 50, 264), (16, 8, 3, 39), {"padding": (1, 19), "activation": "relu"}),
         ((1, 6, 20, 20), (4, 3, 3, 3), {"groups": 2, "dilation": 3}),
+        # Through the pipeline: a detector's blocks and heads, samples that share a tile, groups in strides.
+        ((64, 124, 108), (128, 64, 3, 3), {"padding": 1, "stride": 2, "activation": "relu"}),
+        ((256, 62, 54), (256, 256, 3, 3), {"padding": 1, "activation": "relu"}),
+        ((512, 31, 27), (288, 128, 1, 1), {"groups": 4}),
+        ((3, 12, 9, 7), (70, 12, 3, 3), {"padding": 1}),
+        (
+            (2, 64, 33, 40),
+            (80, 32, 5, 3),
+            {"groups": 2, "stride": (2, 3), "padding": (2, 5), "dilation": (1, 4)},
+        ),
     ],
 )
 def test_conv2d(

@@ -58,9 +58,9 @@ def test_order_books_of_many_instruments_are_cases() -> None:
         assert (len(data.arrays["kind"]), data.units) == (2_000, 2_000)
 
 
-def test_on_a_gpu_pillars_are_made_by_operations_that_it_has() -> None:
+def test_on_a_gpu_pillars_are_made_by_the_same_operations() -> None:
     chosen = start_of(workload("perception"), fake_gpu(), "default")
-    assert (chosen["grouping"], chosen["features"]) == ("sorted", "padded")
+    assert (chosen["grouping"], chosen["features"]) == ("counted", "fused")
     assert "cuda" in suite("perception").devices
 
 

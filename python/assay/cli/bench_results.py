@@ -204,7 +204,9 @@ def bench_reproduce_command(
     ] = None,
     claim: Annotated[
         Path | None,
-        option("--claim FILE", "The bench.toml of a result whose claim brings its work or data along."),
+        option(
+            "--claim FILE", "The bench.toml of a result whose claim brings its work or data along."
+        ),
     ] = None,
     rival_python: RivalPython = None,
     save: Annotated[

@@ -12,6 +12,17 @@ const MIN_FILTERS: u64 = 16;
 /// Filters of a group from which single precision is three products of TF32: a tile has so many at least.
 const MIN_FILTERS_OF_PARTS: u64 = 64;
 const TILE_THREADS: u64 = 256;
+/// Filters of a group from which floats go through the pipeline of `convolution_tf32.cu`: its smallest tile.
+const MIN_FILTERS_OF_PIPELINE: u64 = 32;
+/// Taps that a position's mask has bits for.
+const MAX_MASKED_TAPS: u64 = 32;
+/// Floats of one copy of weights.
+const WEIGHTS_OF_COPY: u64 = 4;
+const PIPELINE_THREADS: u64 = 128;
+const PIPELINE_RESULTS: u64 = 4096;
+const PIPELINE_STAGES: u64 = 3;
+/// As many as have registers for 96 sums a thread; GPUs with less shared memory than Hopper's hold fewer.
+const PIPELINE_CTAS_PER_SM: u64 = 3;
 const DIRECT_THREADS: u64 = 128;
 const MAX_GRID_YZ: u64 = 65_535;
 
@@ -143,6 +154,39 @@ fn operands(
     [pointer(x), pointer(weight), pointer_or_null(bias), pointer_or_null(residual), pointer(out)]
 }
 
+/// The filters of a tile of `convolution_tf32.cu`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct PipelineTile {
+    filters: u64,
+}
+
+impl PipelineTile {
+    /// The tile that multiplies fewer filters that there are not; else the larger one, for which x is
+    /// gathered less often.
+    fn of(filters: u64) -> Self {
+        let is_small = filters.next_multiple_of(32) < filters.next_multiple_of(64);
+        PipelineTile { filters: if is_small { 32 } else { 64 } }
+    }
+
+    fn positions(&self) -> u64 {
+        PIPELINE_RESULTS / self.filters
+    }
+
+    /// As the kernel's header says.
+    fn shared_bytes(&self) -> u64 {
+        PIPELINE_STAGES * (self.filters * 144 + (self.positions() + 8) * 128)
+    }
+}
+
+fn checked_grid(call: &Call<'_>, grid: [u64; 3]) -> Result<[u32; 3]> {
+    match grid[0] > i32::MAX as u64 || grid[1].max(grid[2]) > MAX_GRID_YZ {
+        true => {
+            Err(call.error("fewer groups, filters and positions", format_args!("{grid:?} tiles")))
+        }
+        false => Ok(grid.map(|extent| extent as u32)),
+    }
+}
+
 impl Convolution {
     fn launch(&self, call: &Call<'_>) -> Result<()> {
         let of = |name| self.shape.of(name);
@@ -156,9 +200,57 @@ impl Convolution {
         // The tiles of a transposed convolution have one phase each, whose taps are a stride apart.
         let has_tiles = !(self.transposed && of("dilation_width") > 1);
         match of("filters") / of("groups") >= MIN_FILTERS && has_tiles {
+            true if self.has_pipeline() => self.launch_pipeline(call),
             true => self.launch_tiles(call, element),
             false => self.launch_direct(call, element),
         }
+    }
+
+    /// Whether copies to shared memory can gather the operands: single floats of x, four weights of a filter.
+    fn has_pipeline(&self) -> bool {
+        let of = |name| self.shape.of(name);
+        let taps = of("kernel_height") * of("kernel_width");
+        let steps = of("channels") / of("groups") * taps;
+        let positions = of("batch") * of("out_height") * of("out_width");
+        let bytes_of_sample = 4 * of("channels") * of("height") * of("width");
+        let [_, KernelArgument::Pointer(weight), ..] = self.operands else {
+            return false;
+        };
+        self.format == ElementFormat::F32
+            && !self.transposed
+            && of("filters") / of("groups") >= MIN_FILTERS_OF_PIPELINE
+            && (1..=MAX_MASKED_TAPS).contains(&taps)
+            && steps.is_multiple_of(WEIGHTS_OF_COPY)
+            && weight.0.is_multiple_of(4 * WEIGHTS_OF_COPY)
+            && positions <= i32::MAX as u64
+            && bytes_of_sample <= u64::from(u32::MAX)
+    }
+
+    fn launch_pipeline(&self, call: &Call<'_>) -> Result<()> {
+        let of = |name| self.shape.of(name);
+        let filters = of("filters") / of("groups");
+        let tile = PipelineTile::of(filters);
+        let positions = of("batch") * of("out_height") * of("out_width");
+        let products = if call.queue.device().allows_tf32() { 1u64 } else { 3 };
+        let defines: [Define; 5] = [
+            ("PRODUCTS", products.into()),
+            ("TILE_FILTERS", tile.filters.into()),
+            ("STAGES", PIPELINE_STAGES.into()),
+            ("CTAS_PER_SM", PIPELINE_CTAS_PER_SM.into()),
+            ("ACTIVATION", self.activation.into()),
+        ];
+        let function = call.function("convolution_tf32", &defines)?;
+        let grid =
+            [positions.div_ceil(tile.positions()), filters.div_ceil(tile.filters), of("groups")];
+        let config = LaunchConfig {
+            grid: checked_grid(call, grid)?,
+            block: [PIPELINE_THREADS as u32, 1, 1],
+            shared_bytes: tile.shared_bytes() as u32,
+            cluster: 1,
+            // The split of the kernel before may have room for one CTA, and x is read again from L1 for every tap.
+            prefers_l1: true,
+        };
+        call.queue.launch(&function, config, &self.arguments())
     }
 
     fn arguments(&self) -> Vec<KernelArgument> {
@@ -203,10 +295,7 @@ impl Convolution {
         let is_large = grid(128, 128).iter().product::<u64>() >= enough;
         let tile_positions = if is_large { 128 } else { 64 };
         let tile_filters = if is_large && filters > 64 { 128 } else { 64 };
-        let grid = grid(tile_positions, tile_filters);
-        if grid[1] > MAX_GRID_YZ || grid[2] > MAX_GRID_YZ || grid[0] > i32::MAX as u64 {
-            return Err(call.error("fewer groups, filters and positions", layers));
-        }
+        let grid = checked_grid(call, grid(tile_positions, tile_filters))?;
         let is_float = self.format == ElementFormat::F32 && !device.allows_tf32();
         let tensor_cores = match is_float {
             false => 1u64,
@@ -223,12 +312,34 @@ impl Convolution {
         ];
         let function = call.function("convolution", &defines)?;
         let config = LaunchConfig {
-            grid: grid.map(|extent| extent as u32),
+            grid,
             block: [TILE_THREADS as u32, 1, 1],
             shared_bytes: 0,
             cluster: 1,
             prefers_l1: false,
         };
         call.queue.launch(&function, config, &self.arguments())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tile_that_pads_fewer_filters_is_chosen() {
+        let filters = |filters| PipelineTile::of(filters).filters;
+        assert_eq!([32, 64, 72, 96, 128, 250].map(filters), [32, 64, 32, 32, 64, 64]);
+    }
+
+    #[test]
+    fn three_ctas_fit_an_sm_of_hopper() {
+        const SHARED_BYTES_OF_SM: u64 = 228 << 10;
+        const RESERVED_AND_STATIC: u64 = 2 << 10;
+        for filters in [32, 64] {
+            let tile = PipelineTile { filters };
+            let bytes = PIPELINE_CTAS_PER_SM * (tile.shared_bytes() + RESERVED_AND_STATIC);
+            assert!(bytes <= SHARED_BYTES_OF_SM, "{tile:?}: {bytes}");
+        }
     }
 }

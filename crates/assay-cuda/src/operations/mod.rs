@@ -41,6 +41,7 @@ mod microbench;
 mod packed_layout;
 mod packed_weights;
 mod pairs;
+mod point_clouds;
 mod quantize;
 mod recurrence;
 mod reduce;
@@ -69,7 +70,7 @@ use std::sync::Arc;
 type Body = fn(&Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 62] = [
+const BODIES: [(&str, Body); 65] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -108,6 +109,9 @@ const BODIES: [(&str, Body); 62] = [
     ("combine_experts", experts::combine_experts),
     ("channel_projection", pairs::channel_projection),
     ("triangle_update", pairs::triangle_update),
+    ("pillarize", point_clouds::pillarize),
+    ("pillar_features", point_clouds::pillar_features),
+    ("rotated_nms", point_clouds::rotated_nms),
     ("lora_shrink", lora::lora_shrink),
     ("lora_expand", lora::lora_expand),
     ("lora_linear", lora::lora_linear),

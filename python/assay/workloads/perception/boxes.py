@@ -46,24 +46,27 @@ class BoxHead:
         # Anchors stand on the outer edges of the range, as OpenPCDet places them.
         self._x_step = grid.columns * grid.cell / (configuration.map_columns - 1)
         self._y_step = grid.rows * grid.cell / (configuration.map_rows - 1)
-        kinds = [kind for kind in configuration.classes for _ in ROTATIONS]
-        extents = [[kind.length, kind.width, kind.height] for kind in kinds]
-        levels = [kind.bottom + kind.height / 2 for kind in kinds]
-        headings = [rotation for _ in configuration.classes for rotation in ROTATIONS]
-        self._extents = xp.asarray(extents, dtype=xp.float32, device=device)
-        self._levels = xp.asarray(levels, dtype=xp.float32, device=device)
-        self._headings = xp.asarray(headings, dtype=xp.float32, device=device)
+        scores, residuals, _ = configuration.head_channels
+        parts = (
+            *((BOX_CODE, scores + part) for part in range(BOX_CODE)),
+            *((DIRECTIONS, scores + residuals + part) for part in range(DIRECTIONS)),
+            *((len(configuration.classes), kind) for kind in range(len(configuration.classes))),
+        )
+        steps, first = np.array(parts, np.int64).T * self._places
+        self._steps = xp.asarray(steps, device=device, copy=True)
+        self._first = xp.asarray(first, device=device, copy=True)
+        self._anchors = xp.asarray(_anchor_table(configuration), device=device, copy=True)
 
     def choose(self, maps: Array) -> Boxes:
         """The boxes of maps (channels, rows, columns): scores, boxes and directions."""
         configuration = self._configuration
         anchors, classes = configuration.anchors, len(configuration.classes)
         scores = configuration.head_channels[0]
-        flat = xp.reshape(maps, (-1, self._places))
-        logits = xp.reshape(flat[:scores], (anchors, classes, self._places))
+        values = xp.reshape(maps, (-1,))
+        logits = xp.reshape(values[: scores * self._places], (anchors, classes, self._places))
         best = xp.reshape(xp.max(logits, axis=1), (-1,))
         every = (
-            self._decode(flat, xp.arange(best.shape[0], device=maps.device))
+            self._decode(values, xp.arange(best.shape[0], device=maps.device))
             if self._decode_all
             else None
         )
@@ -72,58 +75,63 @@ class BoxHead:
         candidates = xp.take(candidates, order[: configuration.candidates])
         if candidates.shape[0] == 0:
             return _no_boxes()
-        boxes = (
-            self._decode(flat, candidates) if every is None else xp.take(every, candidates, axis=0)
+        decoded = (
+            self._decode(values, candidates)
+            if every is None
+            else xp.take(every, candidates, axis=0)
         )
         # Center x and y, length, width, heading.
-        planar = xp.concat([boxes[:, :2], boxes[:, 3:5], boxes[:, 6:]], axis=1)
-        # Only CPUs have the operation; some thousand boxes are copied.
-        indices = ops.rotated_nms(
-            planar.to_device("cpu"), configuration.overlap_threshold, most=configuration.most_boxes
-        ).to_numpy()
-        kept = xp.asarray(indices[indices >= 0], device=maps.device)
-        candidates = xp.take(candidates, kept)
-        anchor, place = candidates // self._places, candidates % self._places
-        of_anchor = anchor * classes
-        of_class = xp.stack([flat[of_anchor + kind, place] for kind in range(classes)], axis=1)
-        top = xp.max(of_class, axis=1).to_numpy()
+        planar = xp.concat([decoded[:, :2], decoded[:, 3:5], decoded[:, 6:BOX_CODE]], axis=1)
+        threshold, most = configuration.overlap_threshold, configuration.most_boxes
+        kept = ops.rotated_nms(planar, threshold, most=most).to_numpy()
+        kept = kept[kept >= 0]
+        # The host chooses among some thousand: on a GPU, every index that is checked is a wait.
+        chosen, anchor_places = decoded.to_numpy()[kept], candidates.to_numpy()[kept]
+        anchor, place = anchor_places // self._places, anchor_places % self._places
+        of_class = chosen[:, BOX_CODE:]
         return Boxes(
-            boxes=xp.take(boxes, kept, axis=0).to_numpy(),
-            scores=1.0 / (1.0 + np.exp(-top)),
-            labels=xp.argmax(of_class, axis=1).to_numpy().astype(np.int32),
-            anchors=(place * anchors + anchor).to_numpy().astype(np.int32),
+            boxes=chosen[:, :BOX_CODE],
+            scores=1.0 / (1.0 + np.exp(-of_class.max(axis=1))),
+            labels=of_class.argmax(axis=1).astype(np.int32),
+            anchors=(place * anchors + anchor).astype(np.int32),
         )
 
-    def _decode(self, flat: Array, candidates: Array) -> Array:
-        """Boxes of anchors: residuals relative to an anchor (Yan et al. 2018, SECOND), and directions."""
-        configuration = self._configuration
-        grid, columns = configuration.grid, configuration.map_columns
-        scores, residuals, _ = configuration.head_channels
+    def _decode(self, values: Array, candidates: Array) -> Array:
+        """Boxes of anchors, (count, 7), and their logits of each class beside them.
+
+        Residuals are relative to an anchor (Yan et al. 2018, SECOND).
+        """
+        grid, columns = self._configuration.grid, self._configuration.map_columns
         anchor, place = candidates // self._places, candidates % self._places
-        code = [flat[anchor * BOX_CODE + (scores + part), place] for part in range(BOX_CODE)]
-        forward, backward = (
-            flat[anchor * DIRECTIONS + (scores + residuals + part), place]
-            for part in range(DIRECTIONS)
-        )
-        extents = xp.take(self._extents, anchor, axis=0)
-        length, width, height = (extents[:, axis] for axis in range(3))
-        diagonal = xp.sqrt(length * length + width * width)
+        code = xp.take(values, anchor[:, None] * self._steps + self._first + place[:, None])
+        forward, backward = (code[:, BOX_CODE + part] for part in range(DIRECTIONS))
+        of_anchor = xp.take(self._anchors, anchor, axis=0)
+        extents, scales = of_anchor[:, :3], of_anchor[:, 3:6]
+        level, rotation = of_anchor[:, 6], of_anchor[:, 7]
         x = xp.astype(place % columns, xp.float32) * self._x_step + grid.x_least
         y = xp.astype(place // columns, xp.float32) * self._y_step + grid.y_least
-        level, rotation = xp.take(self._levels, anchor), xp.take(self._headings, anchor)
-        heading = code[6] + rotation - _DIRECTION_OFFSET
+        heading = code[:, 6] + rotation - _DIRECTION_OFFSET
         heading = heading - xp.floor(heading / _PERIOD) * _PERIOD + _DIRECTION_OFFSET
         turned = xp.astype(backward > forward, xp.float32) * _PERIOD
         parts = [
-            code[0] * diagonal + x,
-            code[1] * diagonal + y,
-            code[2] * height + level,
-            xp.exp(code[3]) * length,
-            xp.exp(code[4]) * width,
-            xp.exp(code[5]) * height,
-            heading + turned,
+            code[:, :3] * scales + xp.stack([x, y, level], axis=1),
+            xp.exp(code[:, 3:6]) * extents,
+            (heading + turned)[:, None],
+            code[:, BOX_CODE + DIRECTIONS :],
         ]
-        return xp.stack(parts, axis=1)
+        return xp.concat(parts, axis=1)
+
+
+def _anchor_table(configuration: Configuration) -> npt.NDArray[np.float32]:
+    """Of each anchor: length, width, height, what scales residuals along x, y and z, level, heading."""
+    rows: list[list[float]] = []
+    for kind in configuration.classes:
+        extents = [kind.length, kind.width, kind.height]
+        diagonal = math.hypot(kind.length, kind.width)
+        level = kind.bottom + kind.height / 2
+        scales = [diagonal, diagonal, kind.height]
+        rows.extend([*extents, *scales, level, rotation] for rotation in ROTATIONS)
+    return np.array(rows, np.float32)
 
 
 def _no_boxes() -> Boxes:

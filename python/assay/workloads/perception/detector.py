@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from assay import xp
@@ -55,13 +54,6 @@ SETTINGS: Final = (
     ),
 )
 """What `assay run` may change."""
-GPU_SETTINGS: Final = tuple(
-    replace(setting, values=(setting.plain,), default=setting.plain)
-    if setting.name in ("grouping", "features")
-    else setting
-    for setting in SETTINGS
-)
-"""The same where neither `ops.pillarize` nor `ops.pillar_features` has a kernel."""
 
 
 class DetectorProgram(Program):

@@ -22,7 +22,7 @@ from assay.workloads.contract import (
 )
 from assay.workloads.perception import reference, scans
 from assay.workloads.perception.configuration import KITTI, POINT_INPUTS, Configuration
-from assay.workloads.perception.detector import GPU_SETTINGS, SETTINGS, DetectorProgram
+from assay.workloads.perception.detector import SETTINGS, DetectorProgram
 from assay.workloads.perception.pytorch_rival import PyTorchRival
 from assay.workloads.perception.weights import NetworkWeights, network_weights
 
@@ -66,8 +66,8 @@ class Perception(ArrayWorkload):
         return DataSet({"points": points, "counts": counts}, size)
 
     def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
-        """What the device has operations for: on a GPU, pillars are made by those of arrays."""
-        return GPU_SETTINGS if device.capabilities.is_gpu else SETTINGS
+        """The same on every device."""
+        return SETTINGS
 
     def prepare(self, data: DataSet, device: Device, settings: Mapping[str, Setting]) -> Program:
         """Our detector."""
