@@ -1,4 +1,4 @@
-// Prefix sums over a CTA: warps scan by shuffles [Hillis & Steele 1986], and every thread adds the warps before its own.
+// Prefix sums over a CTA: warps scan by shuffles [Hillis & Steele 1986], and each thread adds the warps before its own.
 #pragma once
 #include "prelude.cuh"
 

@@ -2,7 +2,7 @@
 // relu(weight x inputs + bias), else zero. The inputs of a point are itself, its offset from the mean of its pillar and
 // that from the cell's center. A pillar of fewer than `most_points` points has zero inputs besides.
 //
-// Algorithm: weights that meet the same coordinate are joined: weight x inputs = of_offset (point - center) + what is the
+// Algorithm: weights that meet one coordinate are joined: weight x inputs = of_offset (point - center) + what is the
 //   same for all points of a pillar. Offsets are small, so that nothing cancels.
 // Tiling: a CTA CELLS consecutive cells and CHANNELS channels; a warp a pillar, a lane the channels 32 apart. Features
 //   meet in shared memory, so that every element of the result is stored once, coalesced, and features have no memory.

@@ -1,4 +1,4 @@
-// The grid of a point cloud's pillars [Lang et al. 2019, PointPillars]: rows along y by columns along x. Points are four
+// The grid of a point cloud's pillars [Lang et al. 2019, PointPillars]: rows along y, columns along x. Points are four
 // floats, aligned to one.
 #pragma once
 #include "prelude.cuh"

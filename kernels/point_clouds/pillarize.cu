@@ -1,8 +1,8 @@
 // Points grouped by cell of a grid: pillars in the order of their first points, and of each its first `most_points`
 // points in the order of the scan. What is beyond `most_pillars` is dropped.
 //
-// Algorithm: a counting sort by pillar. A pillar's number is the prefix sum of first points; the lists of points begin at
-//   those of the counts of cells. Points enter the list of their pillar in any order, and the rank of each is the number
+// Algorithm: a counting sort by pillar. A pillar's number is the prefix sum of first points; lists of points begin at
+//   those of the counts of cells. Points enter the list of their pillar in any order; the rank of each is the number
 //   of points of its list that precede it in the scan: atomics decide where an index stands, and never a result.
 // Tiling: a thread a point. Totals of tiles are summed by each CTA that needs them: a scan has some hundred tiles, and
 //   another launch would take longer.
@@ -12,13 +12,13 @@
 // Options: THREADS.
 // Entries, in this order, grid ceil(count / THREADS), CTA of THREADS:
 //   assign_cells: the cell of each point; of each cell how many points it has, and how many the scan has from its first
-//     point on. Arguments: points, cell_of_point (count), scan_left, cell_counts (rows x columns each, zero), count, rows,
-//     columns, least x, y, z, sizes of a cell along x, y, z.
+//     point on. Arguments: points, cell_of_point (count), scan_left, cell_counts (rows x columns each, zero), count,
+//     rows, columns, least x, y, z, sizes of a cell along x, y, z.
 //   count_tiles: Arguments: cell_of_point, scan_left, cell_counts, tile_totals (3 of each CTA), count, most_points.
 //   number_pillars: Arguments: as count_tiles, then pillar_of_cell (rows x columns), list_starts (most_pillars + 1),
 //     starts (most_pillars + 1), cells (most_pillars), most_pillars.
-//   list_points: Arguments: cell_of_point, pillar_of_cell, list_starts, cell_counts (zero in the end for pillars that are
-//     kept), lists (count), count, most_pillars.
+//   list_points: Arguments: cell_of_point, pillar_of_cell, list_starts, cell_counts (zero in the end for pillars that
+//     are kept), lists (count), count, most_pillars.
 //   place_points: Arguments: points, cell_of_point, pillar_of_cell, list_starts, lists, starts, grouped (count points),
 //     count, most_pillars, most_points.
 #include "pillar_grid.cuh"
@@ -62,8 +62,8 @@ DEVICE Totals totals_before(const Totals* tile_totals) {
 }
 
 KERNEL __launch_bounds__(THREADS)
-assign_cells(const Point* points, int* cell_of_point, int* scan_left, int* cell_counts, int count, int rows, int columns,
-             float x_least, float y_least, float z_least, float x_size, float y_size, float z_size) {
+assign_cells(const Point* points, int* cell_of_point, int* scan_left, int* cell_counts, int count, int rows,
+             int columns, float x_least, float y_least, float z_least, float x_size, float y_size, float z_size) {
     launch_dependents();
     wait_on_dependency();
     const int i = point_index();
@@ -98,7 +98,8 @@ number_pillars(const int* cell_of_point, const int* scan_left, const int* cell_c
     launch_dependents();
     wait_on_dependency();
     const int i = point_index(), cell = i < count ? cell_of_point[i] : -1;
-    const Totals tiles = totals_before(tile_totals), own = totals_of(cell, count - i, scan_left, cell_counts, most_points);
+    const Totals tiles = totals_before(tile_totals);
+    const Totals own = totals_of(cell, count - i, scan_left, cell_counts, most_points);
     Totals all;
     const Totals before = exclusive_totals(own, all);
     if (own.pillars) {

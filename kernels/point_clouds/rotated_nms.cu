@@ -8,8 +8,8 @@
 //
 // Entries:
 //   mark_overlaps: grid (words, words), words = ceil(count / 64), CTA of 64; a thread a row of a mask.
-//     Arguments: boxes (count x 5: center, length along the heading, width, heading), masks (64 words rows of words; those
-//     before the word of the row's own box are not written), count, threshold.
+//     Arguments: boxes (count x 5: center, length along the heading, width, heading), masks (64 words rows of words;
+//     those before the word of the row's own box are not written), count, threshold.
 //   keep_boxes: one CTA of one warp. Arguments: masks, kept (most), count, most.
 #include "prelude.cuh"
 

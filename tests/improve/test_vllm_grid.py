@@ -43,9 +43,9 @@ def test_blocks_before_a_server_is_lost_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planted = engine()
-    # Of each wave a window that sizes blocks and a round that warms up come first. It ends with the first
-    # window of the last round.
-    planted.dies_at = (1 + 5 * 4) + (1 + 4 * 2) + 1
+    # Prompts are counted once; of each wave a window that sizes blocks and a round that warms up come first. It
+    # ends with the first window of the last round.
+    planted.dies_at = 1 + (1 + 5 * 4) + (1 + 4 * 2) + 1
     with pytest.raises(SystemExit) as ended:
         record(planted, tmp_path / "grid.json", monkeypatch)
     assert ended.value.code == 4

@@ -105,11 +105,12 @@ def find(
 ) -> LoadSearch:
     """Search for the highest rate, or the most requests at once, that hold an SLO."""
     options = options or SearchOptions()
-    _check(slo, options)
+    check(slo, options)
     return _Search(kind, workload, slo, measure, options, say).run()
 
 
-def _check(slo: ServiceLevel, options: SearchOptions) -> None:
+def check(slo: ServiceLevel, options: SearchOptions) -> None:
+    """Refuse what cannot be searched for, before a server is asked anything."""
     if not limits_ms(slo):
         raise InputError("--find: expected an SLO, got none", "add --slo ttft=1s,tpot=50ms")
     if not 0 < options.least_share < 1:

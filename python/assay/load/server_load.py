@@ -10,7 +10,7 @@ from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import AssayError, CheckFailedError, NoDataError, unknown_name
 from assay.load import formats
 from assay.load.client import ClientOptions, LoadClient
-from assay.load.find import KINDS, LoadSearch, SearchOptions, find
+from assay.load.find import KINDS, LoadSearch, SearchOptions, check, find
 from assay.load.intervals import intervals
 from assay.load.metrics import limits_ms
 from assay.load.workloads import spec
@@ -134,7 +134,11 @@ class LoadOptions:
 
     def count_by(self, client: LoadClient) -> CountTokens | None:
         """How the server counts the tokens of generated texts."""
-        return count_of(client.run_window) if self.workload in BUILT_IN else None
+        if self.workload not in BUILT_IN:
+            return None
+        # Whatever is wrong with the options is said before the server is asked.
+        self.planned(1)
+        return count_of(client.run_window)
 
     def planned(
         self,
@@ -230,13 +234,14 @@ def find_load(
     highest: float | None = concurrency
     if kind == "max-rate":
         highest = None if rate is None else spec.parse_rate("--rate", rate)
+    wanted = SearchOptions(
+        spec.parse_share("--attainment", attainment),
+        requests=requests,
+        most=None if highest is None else float(highest),
+    )
+    check(slo, wanted)
     with chosen.client(url) as client:
         planned = replace(chosen.planned(_MANY, count=chosen.count_by(client)), slo=slo)
-        wanted = SearchOptions(
-            spec.parse_share("--attainment", attainment),
-            requests=requests,
-            most=None if highest is None else float(highest),
-        )
         search = find(kind, planned, slo, client.run_window, wanted, progress)
         notes = (*client.notes, *search.notes)
         server, model = client.address.url, client.model().name

@@ -74,6 +74,6 @@ def test_shapes_and_saved_workloads_have_the_counted_lengths(tmp_path: Path) -> 
     assert shape(made).prefix_share == pytest.approx(0.66, abs=0.06)
     save(made, tmp_path / "w.jsonl")
     assert read_requests(tmp_path / "w.jsonl") == made
-    # What is sent is the same whoever counted.
+    # What is sent does not depend on who counted.
     uncounted = tuple(replace(request, prompt_tokens=0) for request in made.requests)
     assert workload_hash(replace(made, requests=uncounted)) == workload_hash(made)

@@ -68,7 +68,7 @@ def how_counted(count: CountTokens | None) -> str:
     """For people: by what the lengths of prompts were chosen.
 
     >>> how_counted(ServedCount(of_none=1.0, of_a_piece=0.0, of_a_letter=1.0))
-    'as the server counts, 5.0 tokens a word or mark'
+    'as the server counts, 4.8 tokens a word or mark'
     """
     if count is None:
         return "approximate: counted as words and marks"
