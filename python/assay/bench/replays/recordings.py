@@ -22,8 +22,11 @@ GRID: Final = "improve-grid-cpu.json"
 FURTHER_GRIDS: Final = {
     "loaded": "improve-grid-loaded-cpu.json",
     "second host": "improve-grid-second-host-cpu.json",
+    "quiet": "improve-grid-quiet-cpu.json",
+    "short blocks": "improve-grid-short-blocks-cpu.json",
 }
-"""Recorded after the search was written: beside other programs, and on another machine."""
+"""Recorded after the search was written: beside other programs, on another machine, on quiet cores without
+AMX, and there with blocks of a second, whose visits differ by 10 %."""
 NOISE: Final = ("improve-noise-cpu.json", "improve-noise-loaded-cpu.json")
 """Blocks of the engine's defaults: on a quiet machine, and beside other programs."""
 
