@@ -3,6 +3,8 @@
     python scripts/measure_convolutions.py --device cuda:0
 
 A line is a layer: microseconds, TFLOP/s, and the floors of its products as three of TF32 and of its bytes.
+Operands of one layer stay in L2 where they fit, as in the network, where the layer before wrote them. Nothing is
+verified here: tests/gpu does.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ FURTHER_GRIDS: Final = {
     "short blocks": "improve-grid-short-blocks-cpu.json",
 }
 """Recorded after the search was written: beside other programs, on another machine, on quiet cores without
-AMX, and there with blocks of a second, whose visits differ by 10 %."""
+AMX, and there with blocks of a second, whose visits differ by 10 % (each repetition of it in a run of its own)."""
 NOISE: Final = ("improve-noise-cpu.json", "improve-noise-loaded-cpu.json")
 """Blocks of the engine's defaults: on a quiet machine, and beside other programs."""
 
