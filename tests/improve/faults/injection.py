@@ -200,6 +200,10 @@ def clean_up(left: Aftermath, folder: Path) -> None:
         os.kill(pid, signal.SIGKILL)
     if left.first is not None:
         left.first.wait(QUIET_S)
+    # A killed process dies when it next gets a core, which a busy machine gives late.
+    end = time.monotonic() + QUIET_S
+    while servers_of(folder / "state") and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def servers_of(state: Path) -> list[int]:
