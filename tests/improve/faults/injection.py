@@ -177,7 +177,7 @@ def check(case: Case, left: Aftermath) -> None:
     reading = journal.verify(left.run.path)
     safe = [one.data["settings"] for one in reading.of("safe")]
     expected = safe[-1] if safe else START
-    assert expected in (START, {**START, "threads": 2})
+    assert expected in _proven(case), expected
     if case.found:
         assert left.serving == expected, left.output
         assert len(left.servers) == 1
@@ -192,6 +192,17 @@ def check(case: Case, left: Aftermath) -> None:
     assert len(blocks) - len(left.acknowledged) <= 1
     if left.run.experiments.exists() or left.acknowledged:
         assert [one.value for one in read_blocks(left.run.experiments)] == blocks
+
+
+def _proven(case: Case) -> list[dict[str, object]]:
+    """What may be safe: the start, or two threads, which alone gain.
+
+    A cache that changes nothing may come with them: a joint trial is kept whole where the time left was too
+    short to leave its levers out one by one. One that is at fault may not.
+    """
+    faster = {**START, "threads": 2}
+    harmless = [] if "cache" in case.server else [{**faster, "cache": "q8_0"}]
+    return [START, faster, *harmless]
 
 
 def clean_up(left: Aftermath, folder: Path) -> None:
