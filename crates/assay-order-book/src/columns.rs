@@ -1,6 +1,7 @@
 //! Events and what follows from them, as columns.
 
 use crate::event::{Event, Kind, Rejection, Side};
+use std::ops::Range;
 
 /// Columns of events, all of one length; codes of kinds and sides are their places in the enums.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,18 @@ impl Events<'_> {
         ]
         .into_iter()
         .all(|length| length == self.kind.len())
+    }
+
+    /// Some of the rows.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> Events<'_> {
+        Events {
+            kind: &self.kind[rows.clone()],
+            side: &self.side[rows.clone()],
+            instrument: &self.instrument[rows.clone()],
+            order: &self.order[rows.clone()],
+            price: &self.price[rows.clone()],
+            quantity: &self.quantity[rows],
+        }
     }
 
     /// The event of a row.
@@ -93,6 +106,67 @@ impl Tops<'_> {
         .into_iter()
         .all(|rows| rows == length)
     }
+
+    /// Overwrites the rows from `first` on.
+    pub(crate) fn copy_from(&mut self, first: usize, rows: &Tops<'_>) {
+        fn copy<T: Copy>(to: &mut [T], first: usize, rows: &[T]) {
+            to[first..first + rows.len()].copy_from_slice(rows);
+        }
+        copy(self.bid_price, first, rows.bid_price);
+        copy(self.bid_quantity, first, rows.bid_quantity);
+        copy(self.ask_price, first, rows.ask_price);
+        copy(self.ask_quantity, first, rows.ask_quantity);
+        copy(self.traded, first, rows.traded);
+        copy(self.notional, first, rows.notional);
+        copy(self.microprice, first, rows.microprice);
+        copy(self.vwap, first, rows.vwap);
+    }
+}
+
+/// Tops that stay in the cache until they are copied to where they belong, a block of a column at a time.
+///
+/// Eight columns that are written row by row are eight lines that the CPU reads before it overwrites
+/// them; a copy of a few KiB writes whole lines, which needs no read.
+#[derive(Clone, Debug)]
+pub(crate) struct TopsBlock {
+    bid_price: Vec<i32>,
+    bid_quantity: Vec<u64>,
+    ask_price: Vec<i32>,
+    ask_quantity: Vec<u64>,
+    traded: Vec<u32>,
+    notional: Vec<i64>,
+    microprice: Vec<f64>,
+    vwap: Vec<f64>,
+}
+
+impl TopsBlock {
+    /// For at most so many rows.
+    pub fn new(rows: usize) -> Self {
+        TopsBlock {
+            bid_price: vec![0; rows],
+            bid_quantity: vec![0; rows],
+            ask_price: vec![0; rows],
+            ask_quantity: vec![0; rows],
+            traded: vec![0; rows],
+            notional: vec![0; rows],
+            microprice: vec![0.0; rows],
+            vwap: vec![0.0; rows],
+        }
+    }
+
+    /// The first rows.
+    pub fn rows(&mut self, rows: usize) -> Tops<'_> {
+        Tops {
+            bid_price: &mut self.bid_price[..rows],
+            bid_quantity: &mut self.bid_quantity[..rows],
+            ask_price: &mut self.ask_price[..rows],
+            ask_quantity: &mut self.ask_quantity[..rows],
+            traded: &mut self.traded[..rows],
+            notional: &mut self.notional[..rows],
+            microprice: &mut self.microprice[..rows],
+            vwap: &mut self.vwap[..rows],
+        }
+    }
 }
 
 /// The best levels of the instrument after each event: rows of `levels` prices, or quantities, each.
@@ -121,5 +195,17 @@ impl Depths<'_> {
         ]
         .into_iter()
         .all(|length| Some(length) == rows.checked_mul(self.levels))
+    }
+
+    /// Some of the rows.
+    pub(crate) fn rows(&mut self, rows: Range<usize>) -> Depths<'_> {
+        let places = rows.start * self.levels..rows.end * self.levels;
+        Depths {
+            levels: self.levels,
+            bid_price: &mut self.bid_price[places.clone()],
+            bid_quantity: &mut self.bid_quantity[places.clone()],
+            ask_price: &mut self.ask_price[places.clone()],
+            ask_quantity: &mut self.ask_quantity[places],
+        }
     }
 }

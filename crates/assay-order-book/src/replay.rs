@@ -1,10 +1,13 @@
 //! Events of many instruments, a batch at a time.
 
 use crate::book::{Book, Fill, FillSink, NO_ASK, NO_BID, Top, Trade};
-use crate::columns::{Depths, Events, Tops};
+use crate::columns::{Depths, Events, Tops, TopsBlock};
 use crate::event::{Rejection, Side};
 use crate::level::Levels;
 use crate::orders::Orders;
+
+/// Rows whose tops are in L1 beside the books' best levels, and whose columns are long enough to copy.
+const BLOCK_ROWS: usize = 512;
 
 /// What became of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,13 +54,15 @@ pub struct Books<L, O> {
     books: Vec<Book<L, O>>,
     /// Rows of a batch by instrument, kept for the next batch.
     rows: Vec<u32>,
+    block: TopsBlock,
 }
 
 impl<L: Levels + Clone, O: Orders + Clone> Books<L, O> {
     /// A book each, all empty.
     pub fn new(instruments: usize, levels: L, orders: O) -> Self {
         let book = Book::new(levels, orders);
-        Books { books: vec![book; instruments], rows: Vec::new() }
+        let block = TopsBlock::new(BLOCK_ROWS);
+        Books { books: vec![book; instruments], rows: Vec::new(), block }
     }
 }
 
@@ -173,9 +178,18 @@ impl<L: Levels + Send, O: Orders + Send> Replay for Books<L, O> {
             }
             self.rows = rows;
         } else {
-            for row in 0..events.len() {
-                note(row, self.step(events, row, tops, depths.as_deref_mut()));
+            let mut block = std::mem::replace(&mut self.block, TopsBlock::new(0));
+            for first in (0..events.len()).step_by(BLOCK_ROWS) {
+                let rows = first..(first + BLOCK_ROWS).min(events.len());
+                let own = events.rows(rows.clone());
+                let mut of_block = block.rows(rows.len());
+                let mut depths = depths.as_mut().map(|depths| depths.rows(rows.clone()));
+                for row in 0..rows.len() {
+                    note(first + row, self.step(&own, row, &mut of_block, depths.as_mut()));
+                }
+                tops.copy_from(first, &of_block);
             }
+            self.block = block;
         }
         replayed
     }

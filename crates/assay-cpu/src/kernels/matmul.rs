@@ -110,15 +110,21 @@ fn multiply<A: Element, B: Element>(
     out: &mut [f32],
 ) -> crate::error::Result<()> {
     let (m, k, n) = (a.rows, a.columns, b.columns);
-    if let (Some(amx), Some(left), Some(right)) =
-        (context.level.amx(), A::as_floats(left), B::as_floats(right))
-    {
+    if let (Some(left), Some(right)) = (A::as_floats(left), B::as_floats(right)) {
         let matrices = |index: usize| (a.matrix(left, index), b.matrix(right, index));
         let (first, second) = matrices(0);
-        if ops::split_products_apply(a.batch, &first, &second)
-            && ops::split_products(context, amx, &matrices, m * n, out)
-        {
-            return Ok(());
+        match context.level.amx() {
+            Some(amx)
+                if ops::split_products_apply(a.batch, &first, &second)
+                    && ops::split_products(context, amx, &matrices, m * n, out) =>
+            {
+                return Ok(());
+            }
+            None if ops::plane_products_apply(a.batch, &first, &second) => {
+                ops::plane_products(context, &matrices, m * n, out);
+                return Ok(());
+            }
+            _ => {}
         }
     }
     // A contiguous transposed right matrix is a linear layer, which streams it once.

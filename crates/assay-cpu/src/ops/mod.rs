@@ -54,8 +54,8 @@ pub(crate) use gemm::{
 pub use norm::{LayerNorm, add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use pairs::{
     AttentionAxis, ChannelProjection, OuterShape, PlaneShape, Transition, TriangleShape,
-    TriangleUpdate, channel_projection, gated_attention, outer_product_mean, transition,
-    triangle_update,
+    TriangleUpdate, channel_projection, gated_attention, outer_product_mean, plane_products,
+    plane_products_apply, transition, triangle_update,
 };
 pub use penalties::{Penalties, penalize};
 pub use pillars::{PILLAR_INPUTS, POINT_FEATURES, PillarGrid, Pillars, pillar_features, pillarize};

@@ -10,6 +10,8 @@ mod experts;
 mod half_precision;
 mod kernels;
 mod pairs;
+mod pairs_invariants;
+mod plane_products;
 mod residual;
 mod roofline;
 mod scan;

@@ -1,4 +1,4 @@
-//! Layers of protein trunks against plain loops in double precision, on every level: on tiles and composed.
+//! Layers of protein trunks against plain loops in double precision, on every level: on tiles and in columns.
 
 use crate::common::{Numbers, assert_close, everywhere};
 use assay_cpu::ops::*;
@@ -32,7 +32,7 @@ fn sigmoid(x: f64) -> f64 {
 #[test]
 fn projections_are_channel_by_channel() {
     let mut numbers = Numbers(1);
-    for (rows, columns, inputs, outputs) in [(3, 50, 40, 35), (2, 7, 5, 3)] {
+    for (rows, columns, inputs, outputs) in [(3, 50, 40, 35), (2, 7, 5, 3), (5, 9, 150, 17)] {
         let (batch, places) = (2, rows * columns);
         let x = numbers.vector(batch * places * inputs);
         let (weight, bias) = (numbers.vector(inputs), numbers.vector(inputs));
@@ -40,6 +40,7 @@ fn projections_are_channel_by_channel() {
         let mask = numbers.vector(batch * places);
         for transposed in [false, true] {
             let mut expected = vec![0.0; batch * outputs * places];
+            let mut plain = expected.clone();
             for (index, row) in x.chunks_exact(inputs).enumerate() {
                 let (sample, place) = (index / places, index % places);
                 let normed = normalized(row, norm(&weight, &bias));
@@ -49,8 +50,9 @@ fn projections_are_channel_by_channel() {
                 };
                 let values = project(&normed, &weights).into_iter().zip(project(&normed, &gates));
                 for (channel, (value, gate)) in values.enumerate() {
-                    expected[(sample * outputs + channel) * places + at] =
-                        value * sigmoid(gate) * f64::from(mask[index]);
+                    let at = (sample * outputs + channel) * places + at;
+                    plain[at] = value;
+                    expected[at] = value * sigmoid(gate) * f64::from(mask[index]);
                 }
             }
             everywhere(|context| {
@@ -64,6 +66,9 @@ fn projections_are_channel_by_channel() {
                 let mut out = vec![f32::NAN; expected.len()];
                 channel_projection(context, shape, projection, &x, &mut out).unwrap();
                 assert_close(&format!("{shape:?} {}", context.level), &out, &expected, 1e-5);
+                let projection = ChannelProjection { gates: None, mask: None, ..projection };
+                channel_projection(context, shape, projection, &x, &mut out).unwrap();
+                assert_close(&format!("{shape:?} {}", context.level), &out, &plain, 1e-5);
             });
         }
     }
@@ -72,7 +77,7 @@ fn projections_are_channel_by_channel() {
 #[test]
 fn pairs_are_updated_by_their_sums() {
     let mut numbers = Numbers(2);
-    for (places, hidden, channels) in [(150, 40, 33), (9, 3, 7)] {
+    for (places, hidden, channels) in [(150, 40, 33), (9, 3, 7), (37, 130, 145)] {
         let shape = TriangleShape { batch: 2, places, hidden, channels };
         let (sums, pairs) =
             (numbers.vector(2 * hidden * places), numbers.vector(2 * places * channels));
@@ -109,7 +114,7 @@ fn pairs_are_updated_by_their_sums() {
 #[test]
 fn transitions_add_two_layers() {
     let mut numbers = Numbers(3);
-    for (rows, width, hidden) in [(140, 40, 70), (3, 5, 9)] {
+    for (rows, width, hidden) in [(140, 40, 70), (3, 5, 9), (33, 132, 260)] {
         let x = numbers.vector(rows * width);
         let (weight, bias) = (numbers.vector(width), numbers.vector(width));
         let (first, second) = (numbers.vector(hidden * width), numbers.vector(width * hidden));
@@ -134,58 +139,72 @@ fn transitions_add_two_layers() {
 #[test]
 fn attention_is_biased_and_gated() {
     let mut numbers = Numbers(4);
-    let (rows, columns, heads, head_size) = (5, 37, 2, 12);
+    let shapes = [(5, 37, 2, 12), (3, 70, 1, 20), (1, 150, 2, 16)];
+    for ((rows, columns, heads, head_size), along_columns) in
+        shapes.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
+    {
+        let axis = AttentionAxis { rows, columns, along_columns, heads, head_size };
+        let projected = numbers.vector(rows * columns * 4 * heads * head_size);
+        let length = if along_columns { rows } else { columns };
+        // Scores so far apart that some weights are zero, and rounded to a hundred-thousandth.
+        let bias: Vec<f32> =
+            numbers.vector(heads * length * length).into_iter().map(|x| 25.0 * x).collect();
+        for (bias, relative) in [(None, 1e-5), (Some(&bias[..]), 4e-5)] {
+            let expected = attended(axis, 0.25, &projected, bias);
+            everywhere(|context| {
+                let mut out = vec![f32::NAN; expected.len()];
+                gated_attention(context, axis, 0.25, &projected, bias, &mut out).unwrap();
+                assert_close(&format!("{axis:?} {}", context.level), &out, &expected, relative);
+            });
+        }
+    }
+}
+
+fn attended(axis: AttentionAxis, scale: f64, projected: &[f32], bias: Option<&[f32]>) -> Vec<f64> {
+    let AttentionAxis { rows, columns, along_columns, heads, head_size } = axis;
+    let (sequences, length) = if along_columns { (columns, rows) } else { (rows, columns) };
     let width = heads * head_size;
-    let projected = numbers.vector(rows * columns * 4 * width);
-    for along_columns in [false, true] {
-        let (sequences, length) = if along_columns { (columns, rows) } else { (rows, columns) };
-        let bias = numbers.vector(heads * length * length);
-        let place = |sequence: usize, row: usize| match along_columns {
-            true => row * columns + sequence,
-            false => sequence * columns + row,
-        };
-        let part = |place: usize, part: usize, head: usize| {
-            let row =
-                &projected[place * 4 * width + part * width + head * head_size..][..head_size];
-            row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>()
-        };
-        let mut expected = vec![0.0; rows * columns * width];
-        for (sequence, head) in (0..sequences).flat_map(|s| (0..heads).map(move |h| (s, h))) {
-            for row in 0..length {
-                let query = part(place(sequence, row), 0, head);
-                let weight = |other: usize| {
-                    let key = part(place(sequence, other), 1, head);
-                    let score: f64 = query.iter().zip(key).map(|(q, k)| q * k).sum();
-                    (0.25 * score + f64::from(bias[(head * length + row) * length + other])).exp()
-                };
-                let weights: Vec<f64> = (0..length).map(weight).collect();
-                let total: f64 = weights.iter().sum();
-                let gates = part(place(sequence, row), 3, head);
-                for (element, gate) in gates.iter().enumerate() {
-                    let values = weights.iter().enumerate();
-                    let mixed: f64 = values
-                        .map(|(other, weight)| {
-                            weight * part(place(sequence, other), 2, head)[element]
-                        })
-                        .sum();
-                    let at = place(sequence, row) * width + head * head_size + element;
-                    expected[at] = mixed / total * sigmoid(*gate);
-                }
+    let place = |sequence: usize, row: usize| match along_columns {
+        true => row * columns + sequence,
+        false => sequence * columns + row,
+    };
+    let part = |place: usize, part: usize, head: usize| {
+        let row = &projected[place * 4 * width + part * width + head * head_size..][..head_size];
+        row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>()
+    };
+    let mut expected = vec![0.0; rows * columns * width];
+    for (sequence, head) in (0..sequences).flat_map(|s| (0..heads).map(move |h| (s, h))) {
+        for row in 0..length {
+            let query = part(place(sequence, row), 0, head);
+            let score = |other: usize| {
+                let key = part(place(sequence, other), 1, head);
+                let score: f64 = query.iter().zip(key).map(|(q, k)| q * k).sum();
+                let bias = bias.map_or(0.0, |bias| bias[(head * length + row) * length + other]);
+                scale * score + f64::from(bias)
+            };
+            let scores: Vec<f64> = (0..length).map(score).collect();
+            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let gates = part(place(sequence, row), 3, head);
+            for (element, gate) in gates.iter().enumerate() {
+                let values = weights
+                    .iter()
+                    .enumerate()
+                    .map(|(other, weight)| weight * part(place(sequence, other), 2, head)[element]);
+                let at = place(sequence, row) * width + head * head_size + element;
+                expected[at] = values.sum::<f64>() / total * sigmoid(*gate);
             }
         }
-        let axis = AttentionAxis { rows, columns, along_columns, heads, head_size };
-        everywhere(|context| {
-            let mut out = vec![f32::NAN; expected.len()];
-            gated_attention(context, axis, 0.25, &projected, Some(&bias), &mut out).unwrap();
-            assert_close(&format!("{axis:?} {}", context.level), &out, &expected, 1e-5);
-        });
     }
+    expected
 }
 
 #[test]
 fn outer_products_are_averaged() {
     let mut numbers = Numbers(5);
-    for (sequences, residues, inner, channels) in [(5, 35, 16, 40), (3, 4, 3, 5)] {
+    for (sequences, residues, inner, channels) in [(5, 35, 16, 40), (3, 4, 3, 5), (140, 33, 18, 7)]
+    {
         let shape = OuterShape { sequences, residues, inner, channels };
         let (left, right) = (
             numbers.vector(sequences * residues * inner),

@@ -1,22 +1,33 @@
 //! Attention with a bias for each pair and a gate for each query, over rows or columns of an alignment.
 
 use super::block::{load, store};
+use super::columns::{Lanes, gather, lanes, reduce, scatter};
+use super::exponential::exponential;
+use super::product::{BLOCK_LANES, multiply};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::ops::softmax::{exponentials, largest};
-use crate::ops::transposing::transpose;
 use crate::simd::{Kernel, LANES, Vector, logistic};
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 
 const OPERATION: &str = "gated_attention";
-/// Vectors of scores that stay in registers.
-const SCORES_AT_ONCE: usize = 8;
 
 thread_local! {
-    /// Keys as columns, values, and scores of a query.
-    static HEAD: RefCell<[AlignedBuffer; 3]> = RefCell::default();
+    /// The bias of all heads: queries are columns.
+    static BIAS: RefCell<AlignedBuffer> = RefCell::default();
+    static SEQUENCE: RefCell<SequenceBuffers> = RefCell::default();
+}
+
+/// What a sequence is computed in.
+#[derive(Default)]
+struct SequenceBuffers {
+    /// Rows of all heads.
+    rows: AlignedBuffer,
+    /// Results of all heads.
+    out: AlignedBuffer,
+    /// Keys and values of a head; queries of a block, their scores and results.
+    head: [AlignedBuffer; 5],
 }
 
 /// Sequences of rows, and heads of a row.
@@ -70,150 +81,183 @@ pub fn gated_attention(
     if let Some(bias) = bias {
         check_length(OPERATION, "bias", bias.len(), &[heads, length, length])?;
     }
+    if out.is_empty() {
+        return Ok(());
+    }
     let out = DisjointSlice::new(out);
-    context.threads.run(sequences, &|sequence| {
-        HEAD.with_borrow_mut(|buffers| {
-            for head in 0..heads {
-                let bias = bias.map(|bias| &bias[head * length * length..][..length * length]);
-                let rows = Rows { axis, projected, sequence, head };
-                context.level.run(Head { rows, scale, bias, out: &out, buffers });
-            }
+    let plane = length.next_multiple_of(BLOCK_LANES) / LANES * length;
+    BIAS.with_borrow_mut(|columns| {
+        let bias = bias.map(|bias| {
+            let to = lanes(columns, heads * plane);
+            context.level.run(Biases { bias, length, plane, to });
+            &*to
+        });
+        context.threads.run(sequences, &|sequence| {
+            SEQUENCE.with_borrow_mut(|buffers| {
+                let out = &out;
+                context.level.run(Sequence {
+                    axis,
+                    projected,
+                    scale,
+                    bias,
+                    sequence,
+                    out,
+                    buffers,
+                });
+            });
         });
     });
     Ok(())
 }
 
-/// The rows of a head of a sequence.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    axis: AttentionAxis,
-    projected: &'a [f32],
-    sequence: usize,
-    head: usize,
+/// The bias of all heads, whose queries become columns.
+struct Biases<'a> {
+    bias: &'a [f32],
+    length: usize,
+    plane: usize,
+    to: &'a mut [Lanes],
 }
 
-/// A head of a sequence.
-struct Head<'a> {
-    rows: Rows<'a>,
-    scale: f32,
-    bias: Option<&'a [f32]>,
-    out: &'a DisjointSlice<'a, f32>,
-    buffers: &'a mut [AlignedBuffer; 3],
-}
-
-impl<'a> Rows<'a> {
-    /// A row's part: 0 queries, 1 keys, 2 values, 3 gates.
-    #[inline(always)]
-    fn part(&self, row: usize, part: usize) -> &'a [f32] {
-        let AttentionAxis { heads, head_size, .. } = self.axis;
-        let place = self.axis.place(self.sequence, row);
-        &self.projected[((place * 4 + part) * heads + self.head) * head_size..][..head_size]
-    }
-}
-
-impl Kernel for Head<'_> {
+impl Kernel for Biases<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vector>(self, v: V) {
-        let Head { rows, bias, scale, buffers, .. } = self;
-        let [keys, values, scores] = buffers;
-        let AttentionAxis { heads, head_size, .. } = rows.axis;
-        let (_, length) = rows.axis.extents();
-        let (width, lanes) = (length.next_multiple_of(LANES), head_size.next_multiple_of(LANES));
-        let (keys, values) = (keys.floats(head_size * width), values.floats(width * lanes));
-        // Rows of values are where keys wait to be transposed first.
-        values[length * head_size..].fill(0.0);
-        for row in 0..length {
-            values[row * head_size..][..head_size].copy_from_slice(rows.part(row, 1));
-        }
-        transpose(v, values, head_size, width, head_size, keys);
-        for row in 0..length {
-            let line = &mut values[row * lanes..][..lanes];
-            line[..head_size].copy_from_slice(rows.part(row, 2));
-            line[head_size..].fill(0.0);
-        }
-        let scores = scores.floats(width);
-        for row in 0..length {
-            let query = rows.part(row, 0);
-            let bias = bias.map(|bias| &bias[row * length..(row + 1) * length]);
-            score(v, query, scale, bias, keys, scores);
-            let scores = &mut scores[..length];
-            let most = largest(v, scores);
-            let share = v.splat(1.0 / exponentials(v, scores, most));
-            let gates = rows.part(row, 3);
-            let place = rows.axis.place(rows.sequence, row);
-            let start = (place * heads + rows.head) * head_size;
-            // SAFETY: each task has its own sequence, and each call its own head.
-            let out = unsafe { self.out.slice_mut(start..start + head_size) };
-            for (index, (out, gate)) in out.chunks_mut(LANES).zip(gates.chunks(LANES)).enumerate() {
-                let mixed = mix(v, scores, values, lanes, index * LANES);
-                let gate = logistic(v, load(v, gate));
-                store(v, v.mul(v.mul(mixed, share), gate), out);
-            }
+        let length = self.length;
+        let heads = self.bias.chunks_exact(length * length);
+        for (bias, to) in heads.zip(self.to.chunks_exact_mut(self.plane)) {
+            gather(v, length, length, |query| &bias[query * length..(query + 1) * length], to);
         }
     }
 }
 
-/// Scores of a query with all keys, which are columns; those beyond the last are of no use.
-#[inline(always)]
-fn score<V: Vector>(
-    v: V,
-    query: &[f32],
+/// The attention of one sequence.
+struct Sequence<'a> {
+    axis: AttentionAxis,
+    projected: &'a [f32],
     scale: f32,
-    bias: Option<&[f32]>,
-    keys: &[f32],
-    scores: &mut [f32],
-) {
-    let width = scores.len();
-    let mut first = 0;
-    while first < width {
-        let count = SCORES_AT_ONCE.min((width - first) / LANES);
-        let mut sums = [v.splat(0.0); SCORES_AT_ONCE];
-        if let Some(bias) = bias {
-            for (index, sum) in sums.iter_mut().take(count).enumerate() {
-                let at = first + index * LANES;
-                *sum = load(v, &bias[at..bias.len().min(at + LANES)]);
-            }
+    /// Panels of queries by keys, for each head.
+    bias: Option<&'a [Lanes]>,
+    sequence: usize,
+    out: &'a DisjointSlice<'a, f32>,
+    buffers: &'a mut SequenceBuffers,
+}
+
+impl Kernel for Sequence<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let Sequence { axis, scale, buffers, .. } = self;
+        let (_, length) = axis.extents();
+        let width = axis.heads * axis.head_size;
+        let SequenceBuffers { rows, out: own, head } = buffers;
+        // Rows of a column are as far as caches have sets: heads read and write copies of them.
+        let rows = rows.floats(length * 4 * width);
+        for (row, to) in rows.chunks_exact_mut(4 * width).enumerate() {
+            let first = axis.place(self.sequence, row) * 4 * width;
+            to.copy_from_slice(&self.projected[first..first + 4 * width]);
         }
-        if count == SCORES_AT_ONCE {
-            for (query, keys) in query.iter().zip(keys.chunks_exact(width)) {
-                let query = v.splat(query * scale);
-                let keys = keys[first..].as_chunks::<LANES>().0;
-                for (sum, keys) in sums.iter_mut().zip(keys) {
-                    *sum = v.mul_add(query, v.load(keys), *sum);
-                }
-            }
-        } else {
-            for (query, keys) in query.iter().zip(keys.chunks_exact(width)) {
-                let query = v.splat(query * scale);
-                let keys = keys[first..].as_chunks::<LANES>().0;
-                for (sum, keys) in sums.iter_mut().zip(keys).take(count) {
-                    *sum = v.mul_add(query, v.load(keys), *sum);
-                }
-            }
+        let own = own.floats(length * width);
+        let plane = self.bias.map_or(0, |bias| bias.len() / axis.heads);
+        for head_index in 0..axis.heads {
+            let bias = self.bias.map(|bias| &bias[head_index * plane..][..plane]);
+            let rows = Rows { rows: &*rows, axis, head: head_index };
+            attend(v, rows, scale, bias, own, head);
         }
-        let scores = scores[first..].as_chunks_mut::<LANES>().0;
-        for (sum, scores) in sums.iter().zip(scores) {
-            v.store(*sum, scores);
+        for (row, own) in own.chunks_exact(width).enumerate() {
+            let first = axis.place(self.sequence, row) * width;
+            // SAFETY: each task has its own sequence.
+            unsafe { self.out.slice_mut(first..first + width) }.copy_from_slice(own);
         }
-        first += count * LANES;
     }
 }
 
-/// The sum of sixteen columns of values, weighted, in four independent chains.
+/// The rows of a head, each a query, a key, a value and a gate.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    rows: &'a [f32],
+    axis: AttentionAxis,
+    head: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The query, key, value or gate of a row.
+    fn part(self, row: usize, part: usize) -> &'a [f32] {
+        let AttentionAxis { heads, head_size, .. } = self.axis;
+        &self.rows[((row * 4 + part) * heads + self.head) * head_size..][..head_size]
+    }
+}
+
+/// Writes the gated attention of a head to rows of all heads.
 #[inline(always)]
-fn mix<V: Vector>(v: V, weights: &[f32], values: &[f32], width: usize, first: usize) -> V::F {
-    let mut sums = [v.splat(0.0); 4];
-    let (fours, rest) = weights.as_chunks::<4>();
-    let value = |row: usize| load(v, &values[row * width + first..][..LANES]);
-    for (group, weights) in fours.iter().enumerate() {
-        for (chain, weight) in weights.iter().enumerate() {
-            sums[chain] = v.mul_add(v.splat(*weight), value(4 * group + chain), sums[chain]);
+fn attend<V: Vector>(
+    v: V,
+    rows: Rows,
+    scale: f32,
+    bias: Option<&[Lanes]>,
+    out: &mut [f32],
+    buffers: &mut [AlignedBuffer; 5],
+) {
+    let [keys, values, queries, scores, mixed] = buffers;
+    let AttentionAxis { heads, head_size, .. } = rows.axis;
+    let (_, length) = rows.axis.extents();
+    let keys = lanes(keys, length.div_ceil(LANES) * head_size);
+    let values = lanes(values, head_size.div_ceil(LANES) * length);
+    let (queries, scores) = (lanes(queries, 2 * head_size), lanes(scores, 2 * length));
+    let mixed = lanes(mixed, 2 * head_size);
+    gather(v, length, head_size, |row| rows.part(row, 1), keys);
+    for (panel, values) in values.chunks_exact_mut(length).enumerate() {
+        for (row, to) in values.iter_mut().enumerate() {
+            let part = &rows.part(row, 2)[panel * LANES..];
+            v.store(load(v, &part[..part.len().min(LANES)]), to);
         }
     }
-    for (index, weight) in rest.iter().enumerate() {
-        sums[0] = v.mul_add(v.splat(*weight), value(4 * fours.len() + index), sums[0]);
+    for first in (0..length).step_by(BLOCK_LANES) {
+        let count = BLOCK_LANES.min(length - first);
+        gather(v, count, head_size, |row| rows.part(first + row, 0), queries);
+        for query in queries.iter_mut() {
+            v.store(v.mul(v.load(query), v.splat(scale)), query);
+        }
+        let (left, right) = queries.split_at(head_size);
+        multiply(v, keys, [left, right], scores.split_at_mut(length).into());
+        let mut shares = [v.splat(0.0); 2];
+        for (panel, share) in shares.iter_mut().enumerate() {
+            let bias = bias.map(|bias| &bias[(first / LANES + panel) * length..][..length]);
+            *share = weigh(v, bias, &mut scores[panel * length..(panel + 1) * length]);
+        }
+        let (left, right) = scores.split_at(length);
+        multiply(v, values, [left, right], mixed.split_at_mut(head_size).into());
+        for (mixed, share) in mixed.chunks_exact_mut(head_size).zip(shares) {
+            for mixed in mixed {
+                v.store(v.mul(v.load(mixed), share), mixed);
+            }
+        }
+        scatter(v, count, head_size, mixed, |row, elements, value| {
+            let gate = load(v, &rows.part(first + row, 3)[elements.clone()]);
+            let start = ((first + row) * heads + rows.head) * head_size;
+            let out = &mut out[start + elements.start..start + elements.end];
+            store(v, v.mul(value, logistic(v, gate)), out);
+        });
     }
-    v.add(v.add(sums[0], sums[1]), v.add(sums[2], sums[3]))
+}
+
+/// Adds the bias to scores of sixteen queries, replaces them by their exponentials, and returns what makes these a
+/// softmax.
+#[inline(always)]
+fn weigh<V: Vector>(v: V, bias: Option<&[Lanes]>, scores: &mut [Lanes]) -> V::F {
+    if let Some(bias) = bias {
+        for (score, bias) in scores.iter_mut().zip(bias) {
+            v.store(v.add(v.load(score), v.load(bias)), score);
+        }
+    }
+    let larger = |most: V::F, score: V::F| v.max(score, most);
+    let most = reduce(v, scores, v.splat(f32::NEG_INFINITY), larger, larger);
+    let mut total = v.splat(0.0);
+    for score in scores {
+        let weight = exponential(v, v.sub(v.load(score), most));
+        total = v.add(total, weight);
+        v.store(weight, score);
+    }
+    v.div(v.splat(1.0), total)
 }

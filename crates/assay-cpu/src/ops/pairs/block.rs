@@ -3,7 +3,6 @@
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::ops::dispatch::ElementKernels;
-use crate::ops::gemm::LinearShape;
 use crate::ops::split::{AllFinite, PackColumns, PackRows};
 use crate::simd::{
     Amx, AmxSession, LANES, SPLIT_SIDE, SplitColumns, SplitStep, StepOffsets, TILE_K, TileC,
@@ -15,16 +14,12 @@ use std::ops::Range;
 
 /// Rows of a block: their results are whole cache lines, also of transposed outputs.
 pub(super) const BLOCK_ROWS: usize = 4 * SPLIT_SIDE;
-/// Rows of a part, where a layer is composed of other operations.
-pub(super) const PART_ROWS: usize = 1_024;
 
 thread_local! {
     /// The packed weights of a call.
     pub(super) static WEIGHTS: RefCell<[AlignedBuffer; 2]> = RefCell::default();
     /// What a block computes.
     pub(super) static BLOCK: RefCell<[AlignedBuffer; 4]> = RefCell::default();
-    /// What a part computes.
-    pub(super) static PART: RefCell<[Vec<f32>; 4]> = RefCell::default();
 }
 
 /// Which operand of a product weights are.
@@ -117,16 +112,6 @@ pub(super) fn for_blocks(
         let first = task % blocks * BLOCK_ROWS;
         work(task / blocks, first..rows.min(first + BLOCK_ROWS));
     });
-}
-
-/// Ranges of at most [`PART_ROWS`] of `rows` rows.
-pub(super) fn parts(rows: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..rows).step_by(PART_ROWS).map(move |first| first..rows.min(first + PART_ROWS))
-}
-
-/// The shape of a layer over so many rows, whose weights are (outputs, inputs).
-pub(super) fn layer_shape(rows: usize, weights: &[f32], inputs: usize) -> LinearShape {
-    LinearShape { rows, inputs, outputs: weights.len() / inputs.max(1) }
 }
 
 /// Loads at most sixteen elements; the other lanes are zero.

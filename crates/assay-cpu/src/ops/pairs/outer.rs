@@ -1,10 +1,12 @@
 //! The outer product mean: from an alignment to the update of pairs.
 
-use super::block::{BLOCK, Operand, PART, PackedWeights, WEIGHTS, layer_shape, load, store};
+use super::block::{BLOCK, Operand, PackedWeights, WEIGHTS, load, store};
+use super::columns::{Lanes, gather, lanes, pack, scatter};
+use super::product::{BLOCK_LANES, multiply};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::ops::gemm::{Epilogue, Matrix, linear, matmul};
+use crate::ops::gemm::Matrix;
 use crate::ops::split::{AllFinite, pack_column_panel, pack_row_panel, pack_rows};
 use crate::simd::{
     Amx, Kernel, LANES, SPLIT_SIDE, SplitColumns, SplitStep, StepOffsets, TILE_K, TileC, Vector,
@@ -51,6 +53,7 @@ pub fn outer_product_mean(
     let OuterShape { sequences, residues, inner, channels } = shape;
     check_value(OPERATION, "sequences", sequences > 0, "at least 1", sequences)?;
     check_value(OPERATION, "inner", inner > 0, "at least 1", inner)?;
+    check_value(OPERATION, "channels", channels > 0, "at least 1", channels)?;
     check_length(OPERATION, "left", left.len(), &[sequences, residues, inner])?;
     check_length(OPERATION, "right", right.len(), &[sequences, residues, inner])?;
     check_length(OPERATION, "weights", weights.len(), &[channels, inner, inner])?;
@@ -58,9 +61,10 @@ pub fn outer_product_mean(
     check_length(OPERATION, "out", out.len(), &[residues, residues, channels])?;
     let outer = Outer { shape, left, right, weights, pairs };
     match context.level.amx() {
-        Some(amx) if inner == LANES && outer.tiled(context, amx, out) => Ok(()),
-        _ => outer.composed(context, out),
+        Some(amx) if inner == LANES && outer.tiled(context, amx, out) => {}
+        _ => outer.in_columns(context, out),
     }
+    Ok(())
 }
 
 #[derive(Clone, Copy)]
@@ -135,31 +139,113 @@ impl<'a> Outer<'a> {
         finite.get()
     }
 
-    /// The same by other operations: all products of one residue at a time.
-    fn composed(&self, context: Context, out: &mut [f32]) -> Result<()> {
-        let OuterShape { sequences, residues, inner, channels } = self.shape;
-        let share = 1.0 / sequences as f32;
-        let width = residues * inner;
-        PART.with_borrow_mut(|[products, rows, ..]| {
-            for first in 0..residues {
-                let own = Matrix { data: &self.left[first * inner..], rows: inner, ..self.rows() };
-                products.resize(inner * width, 0.0);
-                matmul(context, own, self.columns(), products)?;
-                rows.clear();
-                for second in 0..residues {
-                    for line in products.chunks_exact(width) {
-                        let line = &line[second * inner..(second + 1) * inner];
-                        rows.extend(line.iter().map(|value| value * share));
-                    }
+    /// The weights with the channels of the second residue first, as products of columns are.
+    fn swapped_weights(&self) -> Vec<f32> {
+        let inner = self.shape.inner;
+        let rows = self.weights.chunks_exact(inner * inner);
+        rows.flat_map(|row| (0..inner).flat_map(move |second| row[second..].iter().step_by(inner)))
+            .copied()
+            .collect()
+    }
+
+    /// The same in single precision: second residues are columns.
+    fn in_columns(&self, context: Context, out: &mut [f32]) {
+        let OuterShape { sequences, residues, inner, .. } = self.shape;
+        let out = DisjointSlice::new(out);
+        let blocks = residues.div_ceil(BLOCK_LANES);
+        WEIGHTS.with_borrow_mut(|[weights, _]| {
+            COLUMNS.with_borrow_mut(|columns| {
+                let weights = pack(context, &self.swapped_weights(), inner * inner, weights);
+                let columns = lanes(columns, 2 * blocks * inner * sequences);
+                context.level.run(PackResidues { outer: *self, to: columns });
+                context.threads.run(residues, &|first| {
+                    BLOCK.with_borrow_mut(|buffers| {
+                        let (outer, out) = (*self, &out);
+                        context.level.run(Residue { outer, weights, columns, first, out, buffers });
+                    });
+                });
+            });
+        });
+    }
+}
+
+/// The channels of second residues, as columns: [panel][channel][sequence].
+struct PackResidues<'a> {
+    outer: Outer<'a>,
+    to: &'a mut [Lanes],
+}
+
+impl Kernel for PackResidues<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let OuterShape { sequences, residues, inner, .. } = self.outer.shape;
+        let mut panel = vec![[0.0; LANES]; inner];
+        for (index, to) in self.to.chunks_exact_mut(inner * sequences).enumerate() {
+            let first = index * LANES;
+            for sequence in 0..sequences {
+                let row = |residue: usize| {
+                    let place = sequence * residues + first + residue;
+                    &self.outer.right[place * inner..(place + 1) * inner]
+                };
+                gather(v, residues.saturating_sub(first), inner, row, &mut panel);
+                for (to, lanes) in to[sequence..].iter_mut().step_by(sequences).zip(&panel) {
+                    *to = *lanes;
                 }
-                let range = first * residues * channels..(first + 1) * residues * channels;
-                let residual = Some(&self.pairs[range.clone()]);
-                let epilogue = Epilogue { residual, ..Epilogue::default() };
-                let layer = layer_shape(residues, self.weights, inner * inner);
-                linear(context, rows, self.weights, layer, epilogue, false, &mut out[range])?;
             }
-            Ok(())
-        })
+        }
+    }
+}
+
+/// A residue with all others.
+struct Residue<'a> {
+    outer: Outer<'a>,
+    weights: &'a [Lanes],
+    columns: &'a [Lanes],
+    first: usize,
+    out: &'a DisjointSlice<'a, f32>,
+    buffers: &'a mut [AlignedBuffer; 4],
+}
+
+impl Kernel for Residue<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let [own, products, updates, _] = self.buffers;
+        let OuterShape { sequences, residues, inner, channels } = self.outer.shape;
+        let (width, share) = (inner * inner, v.splat(1.0 / sequences as f32));
+        let own = lanes(own, inner.div_ceil(LANES) * sequences);
+        for (panel, own) in own.chunks_exact_mut(sequences).enumerate() {
+            let elements = panel * LANES..inner.min((panel + 1) * LANES);
+            for (sequence, own) in own.iter_mut().enumerate() {
+                let row = &self.outer.left[(sequence * residues + self.first) * inner..][..inner];
+                v.store(v.mul(share, load(v, &row[elements.clone()])), own);
+            }
+        }
+        let (products, updates) = (lanes(products, 2 * width), lanes(updates, 2 * channels));
+        for (block, columns) in self.columns.chunks_exact(2 * inner * sequences).enumerate() {
+            let second = block * BLOCK_LANES;
+            let (left, right) = columns.split_at(inner * sequences);
+            let columns = left.chunks_exact(sequences).zip(right.chunks_exact(sequences));
+            let (to_left, to_right) = products.split_at_mut(width);
+            let to = to_left.chunks_exact_mut(inner).zip(to_right.chunks_exact_mut(inner));
+            for ((left, right), to) in columns.zip(to) {
+                multiply(v, own, [left, right], to.into());
+            }
+            let (left, right) = products.split_at(width);
+            multiply(v, self.weights, [left, right], updates.split_at_mut(channels).into());
+            let pairs = self.outer.pairs;
+            let count = BLOCK_LANES.min(residues - second);
+            scatter(v, count, channels, updates, |row, elements, update| {
+                let start = (self.first * residues + second + row) * channels;
+                let range = start + elements.start..start + elements.end;
+                let sum = v.add(update, load(v, &pairs[range.clone()]));
+                // SAFETY: tasks do not share pairs.
+                store(v, sum, unsafe { self.out.slice_mut(range) });
+            });
+        }
     }
 }
 

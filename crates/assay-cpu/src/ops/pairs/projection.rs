@@ -1,18 +1,15 @@
 //! LayerNorm and projections with sigmoid gates, written channel by channel.
 
-use super::block::{
-    BLOCK, BLOCK_ROWS, Operand, PART, PackedWeights, WEIGHTS, for_blocks, layer_shape, load, parts,
-    store,
-};
+use super::block::{BLOCK, BLOCK_ROWS, Operand, PackedWeights, WEIGHTS, for_blocks, load, store};
+use super::columns::{Lanes, gather, lanes, normalize, pack};
+use super::product::{BLOCK_LANES, multiply};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::ops::gemm::{Epilogue, linear};
-use crate::ops::norm::{LayerNorm, Norm, layer_norm};
+use crate::ops::norm::{LayerNorm, Norm};
 use crate::ops::split::{AllFinite, pack_columns};
 use crate::simd::{Amx, Kernel, LANES, SPLIT_SIDE, SplitColumns, TILE_K, TileC, Vector, logistic};
 use crate::threads::DisjointSlice;
-use assay_operations::Activation;
 use std::ops::Range;
 
 const OPERATION: &str = "channel_projection";
@@ -88,7 +85,8 @@ pub fn channel_projection(
     {
         return Ok(());
     }
-    composed(context, shape, projection, x, out)
+    in_columns(context, shape, projection, x, out);
+    Ok(())
 }
 
 /// Returns false where a number is not finite, and the result is not to be used.
@@ -210,53 +208,105 @@ impl Kernel for Block<'_> {
     }
 }
 
-/// The same by other operations.
-fn composed(
+/// The same in single precision: places are columns.
+fn in_columns(
     context: Context,
     shape: PlaneShape,
     projection: ChannelProjection,
     x: &[f32],
     out: &mut [f32],
-) -> Result<()> {
-    let PlaneShape { batch, inputs, outputs, .. } = shape;
-    let (all, norm) = (shape.places(), projection.norm);
+) {
     let out = DisjointSlice::new(out);
-    PART.with_borrow_mut(|[rows, normed, projected, gated]| {
-        for (sample, places) in
-            (0..batch).flat_map(|sample| parts(all).map(move |places| (sample, places)))
-        {
-            let source = |place: usize| sample * all + shape.source(places.start + place);
-            let count = places.len();
-            rows.clear();
-            for place in 0..count {
-                rows.extend_from_slice(&x[source(place) * inputs..][..inputs]);
-            }
-            normed.resize(rows.len(), 0.0);
-            layer_norm(context, rows, norm.weight, Some(norm.bias), norm.epsilon, normed)?;
-            let layer = layer_shape(count, projection.weights, inputs);
-            projected.resize(count * outputs, 0.0);
-            let plain = Epilogue::default();
-            linear(context, normed, projection.weights, layer, plain, false, projected)?;
-            if let Some(gates) = projection.gates {
-                gated.resize(count * outputs, 0.0);
-                let sigmoid = Epilogue { activation: Activation::Sigmoid, ..plain };
-                linear(context, normed, gates, layer, sigmoid, false, gated)?;
-            }
-            let (projected, gated) = (&*projected, &*gated);
-            context.threads.parallel_for(outputs, 1, &|channels| {
-                for channel in channels {
-                    let start = (sample * outputs + channel) * all + places.start;
-                    // SAFETY: channels do not overlap.
-                    let out = unsafe { out.slice_mut(start..start + count) };
-                    for (place, out) in out.iter_mut().enumerate() {
-                        let at = place * outputs + channel;
-                        let gate = projection.gates.map_or(1.0, |_| gated[at]);
-                        let factor = projection.mask.map_or(1.0, |mask| mask[source(place)]);
-                        *out = projected[at] * gate * factor;
-                    }
-                }
+    WEIGHTS.with_borrow_mut(|[weights, gates]| {
+        let weights = pack(context, projection.weights, shape.inputs, weights);
+        let gates = projection.gates.map(|matrix| pack(context, matrix, shape.inputs, gates));
+        for_blocks(context, shape.batch, shape.places(), &|sample, places| {
+            BLOCK.with_borrow_mut(|buffers| {
+                context.level.run(Columns {
+                    shape,
+                    norm: projection.norm,
+                    weights,
+                    gates,
+                    mask: projection.mask,
+                    x,
+                    sample,
+                    places,
+                    out: &out,
+                    buffers,
+                });
             });
+        });
+    });
+}
+
+/// Some places of a sample, as columns.
+struct Columns<'a> {
+    shape: PlaneShape,
+    norm: LayerNorm<'a>,
+    weights: &'a [Lanes],
+    gates: Option<&'a [Lanes]>,
+    mask: Option<&'a [f32]>,
+    x: &'a [f32],
+    sample: usize,
+    places: Range<usize>,
+    out: &'a DisjointSlice<'a, f32>,
+    buffers: &'a mut [AlignedBuffer; 4],
+}
+
+impl Kernel for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let [columns, values, gate_values, _] = self.buffers;
+        let PlaneShape { inputs, outputs, .. } = self.shape;
+        let (all, first, count) = (self.shape.places(), self.places.start, self.places.len());
+        let blocks = count.div_ceil(BLOCK_LANES);
+        let columns = lanes(columns, 2 * blocks * inputs);
+        let values = lanes(values, 2 * blocks * LANES);
+        let gate_values = lanes(gate_values, 2 * blocks * LANES);
+        let source = |place: usize| self.sample * all + self.shape.source(first + place);
+        gather(v, count, inputs, |place| &self.x[source(place) * inputs..][..inputs], columns);
+        normalize(v, self.norm, columns);
+        let mut factors = [1.0; BLOCK_ROWS];
+        if let Some(mask) = self.mask {
+            for (place, factor) in factors.iter_mut().enumerate().take(count) {
+                *factor = mask[source(place)];
+            }
         }
-        Ok(())
-    })
+        let (factors, _) = factors.as_chunks();
+        for (panel, weights) in self.weights.chunks_exact(inputs).enumerate() {
+            let channels = LANES.min(outputs - panel * LANES);
+            project(v, weights, columns, channels, values);
+            if let Some(gates) = self.gates {
+                project(v, &gates[panel * inputs..][..inputs], columns, channels, gate_values);
+            }
+            // All places of a channel, since those of the next may be as far as caches have sets.
+            for line in 0..channels {
+                let start = (self.sample * outputs + panel * LANES + line) * all + first;
+                // SAFETY: blocks do not share places.
+                let out = unsafe { self.out.slice_mut(start..start + count) };
+                for (side, out) in out.chunks_mut(LANES).enumerate() {
+                    let mut value = v.load(&values[side * channels + line]);
+                    if self.gates.is_some() {
+                        let gate = v.load(&gate_values[side * channels + line]);
+                        value = v.mul(value, logistic(v, gate));
+                    }
+                    if self.mask.is_some() {
+                        value = v.mul(value, v.load(&factors[side]));
+                    }
+                    store(v, value, out);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the products of the first `count` rows of a panel with blocks of columns.
+#[inline(always)]
+fn project<V: Vector>(v: V, rows: &[Lanes], columns: &[Lanes], count: usize, to: &mut [Lanes]) {
+    let depth = rows.len();
+    for (columns, to) in columns.chunks_exact(2 * depth).zip(to.chunks_exact_mut(2 * count)) {
+        multiply(v, rows, columns.split_at(depth).into(), to.split_at_mut(count).into());
+    }
 }

@@ -1,14 +1,13 @@
 //! LayerNorm, two linear layers with an activation between them, and the residual.
 
-use super::block::{
-    BLOCK, Operand, PART, PackedWeights, WEIGHTS, for_blocks, layer_shape, load, parts, store,
-};
+use super::block::{BLOCK, Operand, PackedWeights, WEIGHTS, for_blocks, load, store};
+use super::columns::{Lanes, gather, lanes, normalize, pack, scatter};
+use super::product::{BLOCK_LANES, multiply};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
 use crate::ops::activation::{activate_in_place, check_elementwise};
-use crate::ops::gemm::{Epilogue, linear};
-use crate::ops::norm::{LayerNorm, Norm, layer_norm};
+use crate::ops::norm::{LayerNorm, Norm};
 use crate::ops::split::{AllFinite, pack_rows};
 use crate::simd::{Amx, Kernel, SPLIT_SIDE, TILE_K, Vector};
 use crate::threads::DisjointSlice;
@@ -47,7 +46,8 @@ pub fn transition(context: Context, weights: Transition, x: &[f32], out: &mut [f
     {
         return Ok(());
     }
-    composed(context, weights, x, out)
+    in_columns(context, weights, x, out);
+    Ok(())
 }
 
 /// Returns false where a number is not finite, and the result is not to be used.
@@ -139,24 +139,70 @@ impl Kernel for Block<'_> {
     }
 }
 
-/// The same by other operations.
-fn composed(context: Context, weights: Transition, x: &[f32], out: &mut [f32]) -> Result<()> {
-    let LayerNorm { weight, bias, epsilon } = weights.norm;
-    let width = weight.len();
-    PART.with_borrow_mut(|[normed, hidden, ..]| {
-        for rows in parts(x.len() / width) {
-            let range = rows.start * width..rows.end * width;
-            let x = &x[range.clone()];
-            normed.resize(x.len(), 0.0);
-            layer_norm(context, x, weight, Some(bias), epsilon, normed)?;
-            let layer = layer_shape(rows.len(), weights.first, width);
-            hidden.resize(rows.len() * layer.outputs, 0.0);
-            let epilogue = Epilogue { activation: weights.activation, ..Epilogue::default() };
-            linear(context, normed, weights.first, layer, epilogue, false, hidden)?;
-            let layer = layer_shape(rows.len(), weights.second, layer.outputs);
-            let epilogue = Epilogue { residual: Some(x), ..Epilogue::default() };
-            linear(context, hidden, weights.second, layer, epilogue, false, &mut out[range])?;
+/// The same in single precision: rows are columns.
+fn in_columns(context: Context, weights: Transition, x: &[f32], out: &mut [f32]) {
+    let width = weights.norm.weight.len();
+    let (rows, hidden) = (x.len() / width, weights.first.len() / width);
+    let out = DisjointSlice::new(out);
+    WEIGHTS.with_borrow_mut(|[first, second]| {
+        let first = pack(context, weights.first, width, first);
+        let second = pack(context, weights.second, hidden, second);
+        for_blocks(context, 1, rows, &|_, rows| {
+            BLOCK.with_borrow_mut(|buffers| {
+                let (hidden, out) = (hidden, &out);
+                context.level.run(Columns {
+                    weights,
+                    hidden,
+                    first,
+                    second,
+                    x,
+                    rows,
+                    out,
+                    buffers,
+                });
+            });
+        });
+    });
+}
+
+/// Some rows, as columns.
+struct Columns<'a> {
+    weights: Transition<'a>,
+    hidden: usize,
+    first: &'a [Lanes],
+    second: &'a [Lanes],
+    x: &'a [f32],
+    rows: Range<usize>,
+    out: &'a DisjointSlice<'a, f32>,
+    buffers: &'a mut [AlignedBuffer; 4],
+}
+
+impl Kernel for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let [columns, hidden, updates, _] = self.buffers;
+        let Transition { norm, activation, .. } = self.weights;
+        let (width, wide) = (norm.weight.len(), self.hidden);
+        let (columns, updates) = (lanes(columns, 2 * width), lanes(updates, 2 * width));
+        let hidden = lanes(hidden, 2 * wide);
+        for first in self.rows.clone().step_by(BLOCK_LANES) {
+            let count = BLOCK_LANES.min(self.rows.end - first);
+            gather(v, count, width, |row| &self.x[(first + row) * width..][..width], columns);
+            normalize(v, norm, columns);
+            let (left, right) = columns.split_at(width);
+            multiply(v, self.first, [left, right], hidden.split_at_mut(wide).into());
+            activate_in_place(v, activation, hidden.as_flattened_mut());
+            let (left, right) = hidden.split_at(wide);
+            multiply(v, self.second, [left, right], updates.split_at_mut(width).into());
+            scatter(v, count, width, updates, |row, elements, update| {
+                let start = (first + row) * width;
+                let range = start + elements.start..start + elements.end;
+                let sum = v.add(update, load(v, &self.x[range.clone()]));
+                // SAFETY: blocks do not share rows.
+                store(v, sum, unsafe { self.out.slice_mut(range) });
+            });
         }
-        Ok(())
-    })
+    }
 }

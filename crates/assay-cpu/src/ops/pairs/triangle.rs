@@ -1,22 +1,21 @@
 //! The end of triangle multiplication: from sums channel by channel to the update of pairs.
 
-use super::block::{
-    BLOCK, BLOCK_ROWS, Operand, PART, PackedWeights, WEIGHTS, for_blocks, layer_shape, load, parts,
-    store,
-};
+use super::block::{BLOCK, BLOCK_ROWS, Operand, PackedWeights, WEIGHTS, for_blocks, load, store};
+use super::columns::{Lanes, gather, lanes, normalize, pack, scatter};
+use super::product::{BLOCK_LANES, multiply};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
-use crate::ops::gemm::{Epilogue, linear};
-use crate::ops::norm::{LayerNorm, Norm, layer_norm};
+use crate::ops::norm::{LayerNorm, Norm};
 use crate::ops::split::{AllFinite, pack_rows};
 use crate::ops::transposing::transpose;
-use crate::simd::{Amx, Kernel, SPLIT_SIDE, TILE_K, Vector, logistic};
+use crate::simd::{Amx, Kernel, LANES, SPLIT_SIDE, TILE_K, Vector, logistic, prefetch};
 use crate::threads::DisjointSlice;
-use assay_operations::Activation;
 use std::ops::Range;
 
 const OPERATION: &str = "triangle_update";
+/// Channels of which sums are prefetched.
+const AHEAD: usize = 4;
 
 /// Extents of [`triangle_update`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +72,8 @@ pub fn triangle_update(
     {
         return Ok(());
     }
-    composed(context, shape, update, sums, pairs, out)
+    in_columns(context, shape, update, sums, pairs, out);
+    Ok(())
 }
 
 /// Returns false where a number is not finite, and the result is not to be used.
@@ -184,48 +184,97 @@ impl Kernel for Block<'_> {
     }
 }
 
-/// The same by other operations.
-fn composed(
+/// The same in single precision: pairs are columns, as sums are.
+fn in_columns(
     context: Context,
     shape: TriangleShape,
     update: TriangleUpdate,
     sums: &[f32],
     pairs: &[f32],
     out: &mut [f32],
-) -> Result<()> {
-    let TriangleShape { batch, places: all, hidden, channels } = shape;
-    let (sum_norm, pair_norm) = (update.sum_norm, update.pair_norm);
-    PART.with_borrow_mut(|[rows, normed, normed_pairs, gates]| {
-        for (sample, places) in
-            (0..batch).flat_map(|sample| parts(all).map(move |places| (sample, places)))
-        {
-            let count = places.len();
-            let range =
-                (sample * all + places.start) * channels..(sample * all + places.end) * channels;
-            let sums = &sums[sample * hidden * all..];
-            rows.clear();
-            for place in places {
-                rows.extend((0..hidden).map(|channel| sums[channel * all + place]));
+) {
+    let TriangleShape { batch, places, hidden, channels } = shape;
+    let out = DisjointSlice::new(out);
+    WEIGHTS.with_borrow_mut(|[gates, weights]| {
+        let gates = pack(context, update.gates, channels, gates);
+        let weights = pack(context, update.weights, hidden, weights);
+        for_blocks(context, batch, places, &|sample, range| {
+            BLOCK.with_borrow_mut(|buffers| {
+                context.level.run(Columns {
+                    shape,
+                    update,
+                    gates,
+                    weights,
+                    sums: &sums[sample * hidden * places..(sample + 1) * hidden * places],
+                    pairs,
+                    sample,
+                    places: range,
+                    out: &out,
+                    buffers,
+                });
+            });
+        });
+    });
+}
+
+/// Some pairs of a sample, as columns.
+struct Columns<'a> {
+    shape: TriangleShape,
+    update: TriangleUpdate<'a>,
+    gates: &'a [Lanes],
+    weights: &'a [Lanes],
+    /// Of the sample.
+    sums: &'a [f32],
+    pairs: &'a [f32],
+    sample: usize,
+    places: Range<usize>,
+    out: &'a DisjointSlice<'a, f32>,
+    buffers: &'a mut [AlignedBuffer; 4],
+}
+
+impl Kernel for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self, v: V) {
+        let [sums, columns, gates, updates] = self.buffers;
+        let TriangleShape { places: all, hidden, channels, .. } = self.shape;
+        let panels = 2 * self.places.len().div_ceil(BLOCK_LANES);
+        let (sums, gates) = (lanes(sums, panels * hidden), lanes(gates, 2 * hidden));
+        let (columns, updates) = (lanes(columns, 2 * channels), lanes(updates, 2 * channels));
+        for channel in 0..hidden {
+            // Sums of the next channel may be as far as caches have sets: no hardware prefetches them.
+            let ahead = (channel + AHEAD) * all + self.places.start;
+            let own = &self.sums[channel * all..][self.places.clone()];
+            for panel in 0..panels {
+                prefetch(self.sums.as_ptr().wrapping_add(ahead + panel * LANES));
+                let own = own.get(panel * LANES..).unwrap_or(&[]);
+                let own = load(v, &own[..own.len().min(LANES)]);
+                v.store(own, &mut sums[panel * hidden + channel]);
             }
-            normed.resize(rows.len(), 0.0);
-            let (weight, bias) = (sum_norm.weight, Some(sum_norm.bias));
-            layer_norm(context, rows, weight, bias, sum_norm.epsilon, normed)?;
-            normed_pairs.resize(count * channels, 0.0);
-            let (weight, bias) = (pair_norm.weight, Some(pair_norm.bias));
-            let pairs = &pairs[range.clone()];
-            layer_norm(context, pairs, weight, bias, pair_norm.epsilon, normed_pairs)?;
-            gates.resize(count * hidden, 0.0);
-            let layer = layer_shape(count, update.gates, channels);
-            let sigmoid = Epilogue { activation: Activation::Sigmoid, ..Epilogue::default() };
-            linear(context, normed_pairs, update.gates, layer, sigmoid, false, gates)?;
-            for (normed, gate) in normed.iter_mut().zip(&*gates) {
-                *normed *= gate;
-            }
-            let layer = layer_shape(count, update.weights, hidden);
-            let residual = update.residual.then_some(pairs);
-            let epilogue = Epilogue { residual, ..Epilogue::default() };
-            linear(context, normed, update.weights, layer, epilogue, false, &mut out[range])?;
         }
-        Ok(())
-    })
+        normalize(v, self.update.sum_norm, sums);
+        let firsts = self.places.clone().step_by(BLOCK_LANES);
+        for (first, sums) in firsts.zip(sums.chunks_exact_mut(2 * hidden)) {
+            let count = BLOCK_LANES.min(self.places.end - first);
+            let place = |row: usize| (self.sample * all + first + row) * channels;
+            gather(v, count, channels, |row| &self.pairs[place(row)..][..channels], columns);
+            normalize(v, self.update.pair_norm, columns);
+            let (left, right) = columns.split_at(channels);
+            multiply(v, self.gates, [left, right], gates.split_at_mut(hidden).into());
+            for (sum, gate) in sums.iter_mut().zip(&*gates) {
+                v.store(v.mul(v.load(sum), logistic(v, v.load(gate))), sum);
+            }
+            let (left, right) = sums.split_at(hidden);
+            multiply(v, self.weights, [left, right], updates.split_at_mut(channels).into());
+            scatter(v, count, channels, updates, |row, elements, mut value| {
+                let range = place(row) + elements.start..place(row) + elements.end;
+                if self.update.residual {
+                    value = v.add(value, load(v, &self.pairs[range.clone()]));
+                }
+                // SAFETY: blocks do not share rows.
+                store(v, value, unsafe { self.out.slice_mut(range) });
+            });
+        }
+    }
 }
