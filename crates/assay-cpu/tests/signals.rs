@@ -4,6 +4,8 @@
 mod common;
 
 use assay_cpu::ops::*;
+use assay_cpu::simd::Level;
+use assay_cpu::threads::ThreadPool;
 use common::{Numbers, assert_close, everywhere};
 
 fn wide(values: &[f32]) -> Vec<f64> {
@@ -152,6 +154,146 @@ fn convolution_propagates_special_values() {
             assert!(out[4..].iter().all(|got| *got == 0.0));
         }
     });
+}
+
+/// Images of 3 x 3 windows at stride 1, which Winograd's algorithm convolves.
+fn winograd_shapes() -> Vec<ConvolutionShape> {
+    // Channels, filters, height, width and padding; outputs that are multiples of 4 and others, rows of many tiles
+    // and of few, blocks that begin within a row, numbers of filters that fill no register tile.
+    let extents = [
+        (16, 16, 16, 16, 1),
+        (16, 20, 17, 15, 1),
+        (33, 17, 23, 50, 0),
+        (24, 70, 13, 90, 2),
+        (64, 64, 9, 111, 1),
+        (130, 24, 30, 30, 1),
+    ];
+    let shape = |(channels, filters, height, width, padding)| ConvolutionShape {
+        batch: 2,
+        channels,
+        height,
+        width,
+        filters,
+        kernel: [3, 3],
+        stride: [1, 1],
+        padding: [padding; 2],
+        dilation: [1, 1],
+        groups: 1,
+        out: [height + 2 * padding - 2, width + 2 * padding - 2],
+    };
+    extents.map(shape).to_vec()
+}
+
+fn root_mean_square(got: &[f32], expected: &[f64]) -> f64 {
+    let squares = got.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b).powi(2));
+    (squares.sum::<f64>() / expected.len() as f64).sqrt()
+}
+
+#[test]
+fn winograd_errors_are_near_those_of_plain_sums() {
+    let mut numbers = Numbers(11);
+    for shape in winograd_shapes() {
+        let x = numbers.vector(shape.batch * shape.channels * shape.height * shape.width);
+        let weight = numbers.vector(shape.filters * shape.channels * 9);
+        let expected = convolution_reference(shape, &x, &weight);
+        // A fourth column of zeros adds nothing, and is no case for Winograd.
+        let wider = ConvolutionShape { kernel: [3, 4], ..shape };
+        let rows = weight.chunks(3).flat_map(|row| [row[0], row[1], row[2], 0.0]);
+        let wider_weight: Vec<f32> = rows.collect();
+        everywhere(|context| {
+            let run = |shape, weight: &[f32]| {
+                let (mut out, epilogue) = (vec![7.0; expected.len()], Epilogue::default());
+                convolution(context, shape, &x, weight, epilogue, Precision::Highest, &mut out)
+                    .unwrap();
+                out
+            };
+            let got = run(shape, &weight);
+            assert_close(&format!("{shape:?} {}", context.level), &got, &expected, 3e-6);
+            let error = root_mean_square(&got, &expected);
+            let plain = root_mean_square(&run(wider, &wider_weight), &expected);
+            let level = context.level;
+            assert!(error <= 3.0 * plain, "{shape:?} {level}: {error:e}, plain sums {plain:e}");
+        });
+    }
+}
+
+#[test]
+fn winograd_applies_epilogues() {
+    let mut numbers = Numbers(13);
+    for shape in winograd_shapes() {
+        let x = numbers.vector(shape.batch * shape.channels * shape.height * shape.width);
+        let weight = numbers.vector(shape.filters * shape.channels * 9);
+        let bias = numbers.vector(shape.filters);
+        let image = shape.out[0] * shape.out[1];
+        let residual = numbers.vector(shape.batch * shape.filters * image);
+        let sums = convolution_reference(shape, &x, &weight);
+        let expected = sums.iter().enumerate().map(|(index, sum)| {
+            let bias = f64::from(bias[index / image % shape.filters]);
+            (sum + bias).max(0.0) + f64::from(residual[index])
+        });
+        let expected: Vec<f64> = expected.collect();
+        everywhere(|context| {
+            let epilogue = Epilogue {
+                bias: Some(&bias),
+                activation: Activation::Relu,
+                residual: Some(&residual),
+            };
+            let (mut out, precision) = (vec![7.0; expected.len()], Precision::Highest);
+            convolution(context, shape, &x, &weight, epilogue, precision, &mut out).unwrap();
+            assert_close(&format!("{shape:?} {}", context.level), &out, &expected, 3e-6);
+        });
+    }
+}
+
+#[test]
+fn winograd_depends_on_neither_batch_nor_threads() {
+    let mut numbers = Numbers(17);
+    for shape in winograd_shapes() {
+        let image = shape.channels * shape.height * shape.width;
+        let x = numbers.vector(shape.batch * image);
+        let weight = numbers.vector(shape.filters * shape.channels * 9);
+        for level in Level::available() {
+            let run = |threads: usize, batch: usize, x: &[f32]| {
+                let pool = ThreadPool::new(threads);
+                let (context, shape) =
+                    (Context { threads: &pool, level }, ConvolutionShape { batch, ..shape });
+                let mut out = vec![7.0; batch * shape.filters * shape.out[0] * shape.out[1]];
+                let (epilogue, precision) = (Epilogue::default(), Precision::Highest);
+                convolution(context, shape, x, &weight, epilogue, precision, &mut out).unwrap();
+                out
+            };
+            let together = run(1, shape.batch, &x);
+            assert_eq!(together, run(3, shape.batch, &x), "{shape:?} {level}");
+            let each: Vec<f32> = x.chunks(image).flat_map(|x| run(2, 1, x)).collect();
+            assert_eq!(together, each, "{shape:?} {level}");
+        }
+    }
+}
+
+#[test]
+fn winograd_leaves_special_values_to_plain_sums() {
+    let shape = winograd_shapes()[0];
+    let image = shape.height * shape.width;
+    // A tile that reads f32::MAX overflows at the points alone.
+    for special in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX] {
+        let (row, column) = (6, 9);
+        let mut x = vec![0.0; shape.batch * shape.channels * image];
+        x[shape.channels * image + row * shape.width + column] = special;
+        let weight = vec![1.0; shape.filters * shape.channels * 9];
+        everywhere(|context| {
+            let mut out = vec![7.0; shape.batch * shape.filters * image];
+            let (epilogue, precision) = (Epilogue::default(), Precision::Highest);
+            convolution(context, shape, &x, &weight, epilogue, precision, &mut out).unwrap();
+            for (index, got) in out.iter().enumerate() {
+                let (place, filter) = (index % image, index / image);
+                let (out_row, out_column) = (place / shape.width, place % shape.width);
+                let near = out_row.abs_diff(row) <= 1 && out_column.abs_diff(column) <= 1;
+                let expected = if near && filter >= shape.filters { special } else { 0.0 };
+                let same = *got == expected || got.is_nan() && expected.is_nan();
+                assert!(same, "{special} {}: [{index}] {got}", context.level);
+            }
+        });
+    }
 }
 
 #[test]

@@ -26,6 +26,13 @@ pub(super) struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
+    /// Prefetches an output.
+    #[inline(always)]
+    pub fn prefetch(&self, filter: usize, column: usize) {
+        let OutputRow { first, filter_stride, step } = self.target;
+        self.out.prefetch(first + filter * filter_stride + column * step);
+    }
+
     /// Stores adjacent columns of a filter with the epilogue applied, clipped to the output.
     #[inline(always)]
     pub fn store<V: Vector>(&self, v: V, filter: usize, column: usize, sums: &[V::F]) {

@@ -68,8 +68,11 @@ impl StripLayout {
     #[inline(always)]
     pub fn copy(&self, runs: &[(Range<usize>, usize)], input: &[f32], strip: &mut [f32]) {
         for ((inside, first), run) in runs.iter().zip(strip.chunks_exact_mut(self.run)) {
-            run[..inside.start].fill(0.0);
-            run[inside.end..].fill(0.0);
+            // Most runs are inside of the row as a whole: calls that fill nothing would cost as much as the copy.
+            if inside.len() < run.len() {
+                run[..inside.start].fill(0.0);
+                run[inside.end..].fill(0.0);
+            }
             if inside.is_empty() {
                 continue;
             }

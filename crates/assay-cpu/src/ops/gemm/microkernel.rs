@@ -5,7 +5,7 @@ use crate::threads::DisjointSlice;
 
 /// The register tile of a SIMD level.
 #[derive(Clone, Copy)]
-pub(crate) enum RegisterTile {
+pub(super) enum RegisterTile {
     /// 12 rows by 32 columns.
     Large,
     /// 6 rows by 16 columns.
@@ -42,7 +42,7 @@ impl RegisterTile {
 /// The product of a packed panel of A (`MR` rows) and one of B (`NR_VECTORS` vectors of columns), as
 /// rank-1 updates of a register tile.
 #[inline(always)]
-pub(super) fn microkernel<V: Vector, const MR: usize, const NR_VECTORS: usize>(
+pub(in crate::ops) fn microkernel<V: Vector, const MR: usize, const NR_VECTORS: usize>(
     v: V,
     a: &[f32],
     b: &[f32],

@@ -20,5 +20,5 @@ pub(crate) use gemv::Gemv;
 pub use linear::{framed_linear, linear};
 pub use matmul::matmul;
 pub use matrix::{LinearShape, Matrix};
-pub(super) use microkernel::RegisterTile;
+pub(super) use microkernel::microkernel;
 pub(crate) use small_m::SmallMGemm;
