@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Measures a GPU host with the Assay that install.sh installed into $PYTHON (default: python3): every suite
-# of `assay bench` that runs on GPUs, then all kernels under compute-sanitizer if that is installed. Results
-# are written as JSON to the folder $1 (default: results), in the format of bench/results.
+# of `assay bench` that runs on GPUs and needs no model, then all kernels under compute-sanitizer if that is
+# installed. Results are written as JSON to the folder $1 (default: results), in the format of bench/results.
+#
+# Where a host is lent for minutes, $SUITES chooses some of them: "protein perception", say, or sanitizer.
 #
 # Run it alone on the machine: background load disturbs the measurement.
 set -euo pipefail
@@ -22,19 +24,26 @@ mkdir -p "$results"
 export ASSAY_COMMIT="${ASSAY_COMMIT:-$(<"$here/commit")}"
 
 failed=()
-for suite in decode ops gemv attention scheduler gemm ceilings; do
-  "$python" -m assay bench "$suite" --device "$device" --save "$results/$suite-$name.json" ||
-    failed+=("$suite")
-done
-if command -v compute-sanitizer >/dev/null; then
+sanitize() { # all kernels under compute-sanitizer, where that is installed
+  command -v compute-sanitizer >/dev/null || {
+    echo "compute-sanitizer is not on PATH: kernels were not run under it" >&2
+    return
+  }
   for tool in memcheck racecheck; do
     "$python" "$here/gpu-tests/scripts/sanitize_kernels.py" --tests "$here/gpu-tests/tests/gpu" \
       --kernels "$here/gpu-tests/kernels" --tools "$tool" --commit "$ASSAY_COMMIT" --seconds 570 \
       --save "$results/$tool-$name.json" || failed+=("$tool")
   done
-else
-  echo "compute-sanitizer is not on PATH: kernels were not run under it" >&2
-fi
+}
+read -ra suites <<< "${SUITES:-decode ops gemv attention scheduler gemm ceilings protein perception sanitizer}"
+for suite in "${suites[@]}"; do
+  if [[ "$suite" == sanitizer ]]; then
+    sanitize
+  else
+    "$python" -m assay bench "$suite" --device "$device" --save "$results/$suite-$name.json" ||
+      failed+=("$suite")
+  fi
+done
 ((${#failed[@]} == 0)) || {
   echo "error: failed: ${failed[*]}" >&2
   exit 1

@@ -263,18 +263,32 @@ def test_gpu_host_runs_every_suite_and_names_failures(tmp_path: Path, root: Path
         program = programs / name
         program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         program.chmod(0o755)
-    done = subprocess.run(
-        [tmp_path / "measure_gpu.sh", "kept"],
-        env={"PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": "python"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+    def measured(**chosen: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [tmp_path / "measure_gpu.sh", "kept"],
+            env={"PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": "python", **chosen},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def suites() -> list[str]:
+        lines = said.read_text(encoding="utf-8").splitlines()
+        return [line.split()[4] for line in lines if line.startswith("abc -m assay bench ")]
+
+    assert measured(SUITES="protein perception").returncode == 0
+    assert suites() == ["protein", "perception"]
+    assert "sanitize" not in said.read_text(encoding="utf-8")
+    said.unlink()
+    done = measured()
     assert (done.returncode, done.stderr) == (1, "error: failed: gemm\n")
     lines = said.read_text(encoding="utf-8").splitlines()
-    suites = [line.split()[4] for line in lines if line.startswith("abc -m assay bench ")]
-    assert suites == ["decode", "ops", "gemv", "attention", "scheduler", "gemm", "ceilings"]
+    assert suites() == [
+        *("decode", "ops", "gemv", "attention", "scheduler", "gemm", "ceilings"),
+        *("protein", "perception"),
+    ]
     assert lines[0].endswith("decode --device cuda:0 --save kept/decode-h200.json")
     assert [line.split("--save ")[1] for line in lines[-2:]] == [
         "kept/memcheck-h200.json",
