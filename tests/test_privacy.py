@@ -13,7 +13,7 @@ NETWORK = {
 TEXT_ONLY = "urllib.parse"
 """Takes URLs apart and opens none."""
 STORE = "object_store.py"
-"""The canonical store, where `ASSAY_STORE` names a bucket, and the S3 sink of telemetry."""
+"""Opens buckets: of the store, and of the S3 sink of telemetry."""
 BUCKET = "store/bucket.py"
 """The store in a bucket that `assay store --store`, or `ASSAY_STORE`, names."""
 OPENING = {"answered", "connect", "KeptConnection"}

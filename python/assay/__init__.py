@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from assay.scenario.questions.solving import solve as solve
     from assay.scenario.questions.sweeping import pareto as pareto, sweep as sweep
     from assay.scenario.questions.walking import walk as walk
+    from assay.store.finding import store_status as store_status
+    from assay.store.questions import find_items as find_items, list_items as list_items
     from assay.validate.questions import score_cases as score_cases
     from assay.workloads.planning import predict_workload as predict_workload
 
@@ -157,6 +159,8 @@ _MODULES = {
     "scenario.questions.solving": "solve",
     "scenario.questions.sweeping": "pareto sweep",
     "scenario.questions.walking": "walk",
+    "store.finding": "store_status",
+    "store.questions": "find_items list_items",
     "validate.questions": "score_cases",
     "workloads.planning": "predict_workload",
 }

@@ -104,20 +104,6 @@ def without_obstore() -> InputError:
     )
 
 
-def put(store: Any, name: str, content: bytes) -> None:
-    """Store an object."""
-    import obstore
-
-    obstore.put(store, name, content)
-
-
-def get(store: Any, name: str) -> bytes:
-    """The content of an object."""
-    import obstore
-
-    return bytes(obstore.get(store, name).bytes())
-
-
 def without_secrets(error: BaseException) -> str:
     """The first line of an error, without what may be a key."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,12 +1,20 @@
 """assay store: what is pushed, found and pulled by its commands, and what their JSON has."""
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay.answers import silent
+from assay.store.describing import find_item
+from assay.store.layout import open_store
+from assay.store.leases import leased
+from assay.store.pushing import manifest_of
+
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 @pytest.fixture
@@ -62,6 +70,65 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
     assert (collected["objects"], collected["manifests"], collected["dry_run"]) == (1, 1, False)
 
 
+def test_items_of_one_kind_are_listed_and_a_cut_list_says_so_once(store: Path, cli: Any) -> None:
+    cli("store", "push", *(str(RESULTS / f"{name}-h200.json") for name in ("gemm", "calibration")))
+    for words in (("list",), ("find", "h200")):
+        assert cli("store", *words, "--kind", "result", "--json").data["total"] == 1
+        cut = cli("store", *words, "--limit", "1")
+        assert f"{cut.out}{cut.err}".count("1 of 2 items; --limit 0 lists all") == 1
+    assert cli("store", "find", "--kind", "result", "--json").data["total"] == 1
+    empty = cli("store", "find", "workload=chat")
+    assert empty.out == "nothing matches\n"
+    assert "no item has workload=chat; workload is one of: " in empty.err
+
+
+@pytest.fixture
+def run(store: Path) -> Path:
+    """The folder of a run that verifies."""
+    with tarfile.open(EXAMPLES / "h200-own-engine" / "run.tar.gz") as archive:
+        archive.extractall(store.parent / "kept", filter="data")
+    (path,) = (store.parent / "kept").iterdir()
+    return path
+
+
+def test_a_name_to_take_out_makes_copies_without_names(run: Path, cli: Any) -> None:
+    pushed = cli("store", "push", str(run), "--redact-name", "Qwen", "--json").data
+    assert pushed["notes"] == [
+        "--redact-name implies --redact: copies without names and prompts were pushed"
+    ]
+    (row,) = cli("store", "list", "--json").data["items"]
+    assert (row["redacted"], row["pushed_by"]) == (True, None)
+    refused = cli("store", "push", str(run), "--redact", "--unverified")
+    assert refused.code == 2
+    assert "expected it without --redact, got both" in refused.err.splitlines()[0]
+
+
+def test_a_run_that_does_not_verify_is_refused_by_name(run: Path, cli: Any) -> None:
+    (run / "report.md").write_text("4x faster")
+    for more in ((), ("--redact",)):
+        refused = cli("store", "push", str(run), *more)
+        assert refused.code == 2
+        assert f"run/{run.name}" in refused.out
+        assert "refused: report.md: " in " ".join(refused.out.split())
+        assert refused.err.splitlines()[0].startswith("error: 1 of 1 item not pushed: run ")
+    assert cli("store", "push", str(run), "--unverified").code == 0
+    listed = " ".join(cli("store", "list").out.split())
+    assert "not verified" in listed
+    assert " by " in listed
+    assert "not verified 1 version" in " ".join(cli("store", "status").out.split())
+
+
+def test_a_push_under_way_is_listed_with_what_is_kept_for_it(store: Path, cli: Any) -> None:
+    item = find_item(str(RESULTS / "gemm-h200.json"))
+    with leased(open_store(None), manifest_of(item), silent, 0.0):
+        status = cli("store", "status").out
+        assert "1 under way or cut short" in status
+        assert "result/gemm-h200.json" in status
+        collected = cli("store", "gc").out
+        assert "kept for a push of result/gemm-h200.json: 0 B; last heard of at " in collected
+        assert " UTC, unless it goes on: pushes/" in collected
+
+
 def test_a_query_is_pulled(store: Path, cli: Any, tmp_path: Path) -> None:
     cli("store", "push", *(str(RESULTS / f"{name}-h200.json") for name in ("gemm", "calibration")))
     query = ("store", "pull", "--where", "accelerator=h200", "kind=result", "--to", str(tmp_path))
@@ -78,6 +145,10 @@ def test_a_query_is_pulled(store: Path, cli: Any, tmp_path: Path) -> None:
     refused = cli(*query)
     assert refused.code == 2
     assert refused.err.splitlines()[0].startswith("error: 1 of 1 item not pulled: ")
+    assert refused.out.splitlines()[-1] == "0 of 1 item, 0 B, 0 B fetched"
+    hint = refused.err.splitlines()[1]
+    assert hint.startswith("hint: name another place")
+    assert hint.endswith("; the others are not fetched again")
     assert cli("store", "pull", "--where", "model=none").out == "nothing matches\n"
 
 
@@ -146,7 +217,11 @@ def test_damage_is_named_with_exit_code_1(store: Path, cli: Any) -> None:
         (("pull", "run/nothing"), "unknown item"),
         (("pull", "walk/nothing"), "unknown kind of item"),
         (("pull", "run/../x"), "unknown kind of item"),
+        (("find",), "expected terms such as model=llama, got none"),
         (("find", "kind=walk"), "unknown kind"),
+        (("find", "--kind", "walk"), "unknown kind"),
+        (("find", "verdict=great"), 'unknown verdict "great"'),
+        (("find", "model~llama"), 'expected model=TEXT or model==TEXT, got the sign "~"'),
         (("find", "since=yesterday"), "since: expected a date"),
         (("find", "sha256=xyz"), "sha256: expected 4 to 64 hexadecimal digits"),
         (("gc", "--where", "model=llama"), "expected --keep-last or --older-than beside --where"),
@@ -169,6 +244,14 @@ def test_bad_input_is_one_line(store: Path, cli: Any, words: tuple[str, ...], me
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err.splitlines()[0]
     assert "secret" not in outcome.err
+
+
+def test_a_place_where_nothing_can_be_made_is_not_to_be_tried_again(store: Path, cli: Any) -> None:
+    cli("store", "push", str(RESULTS / "gemm-h200.json"))
+    for words in (("init", "--store", "/proc/store"), ("pull", "gemm", "--to", "/proc/x.json")):
+        refused = cli("store", *words)
+        assert refused.code == 2
+        assert refused.err.splitlines()[1] == "hint: name a folder that is there, or can be made"
 
 
 def test_without_a_store_the_variable_is_named(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

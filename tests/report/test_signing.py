@@ -18,6 +18,7 @@ from assay.improve.loop.record import RunRecord
 from assay.report import signing
 from assay.report.signing import (
     Signature,
+    is_signature,
     make_key,
     read_private_key,
     read_public_key,
@@ -120,7 +121,7 @@ def test_several_sign_and_each_is_checked(
     (failure,) = verify_report(str(run), [keys[1], third.public]).failures
     assert failure.statement.startswith(f"expected the signature of key {third.fingerprint}, got")
     # One key that is trusted twice has one signature.
-    assert verify_report(str(run), [keys[1], keys[1], keys[0]]).extent["signature"] == 1
+    assert verify_report(str(run), [keys[1], keys[1]]).extent["signature"] == 1
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,40 @@ def test_signatures_that_cannot_be_read_are_not_overwritten(
     (run / "report.sig").unlink()
     sign_report(run, read_private_key(keys[0]))
     assert verify_report(str(run), keys[1]).is_verified
+
+
+@pytest.mark.parametrize(
+    "content", ["garbage", "{}", '{"format": 2, "algorithm": "ed25519", "signatures": []}', ""]
+)
+def test_what_is_no_signature_counts_as_none_and_fails_without_a_key_too(
+    run: Path, keys: tuple[Path, Path], content: str
+) -> None:
+    (run / "report.sig").write_text(content)
+    for key in (None, keys[1]):
+        (failure,) = verify_report(str(run), key).failures
+        assert failure.name == "signature"
+        assert failure.statement.startswith("report.sig is not a signature: ")
+    assert not is_signature(content.encode())
+
+
+def test_a_signature_by_another_key_than_it_names_is_none(
+    run: Path, keys: tuple[Path, Path]
+) -> None:
+    sign_report(run, read_private_key(keys[0]))
+    content = (run / "report.sig").read_bytes()
+    assert is_signature(content)
+    data = json.loads(content)
+    data["signatures"][0]["records"] -= 1
+    assert not is_signature(json.dumps(data).encode())
+    data["signatures"][0]["records"] = 1e400
+    assert not is_signature(json.dumps(data).encode())
+
+
+def test_a_private_key_does_not_check(run: Path, keys: tuple[Path, Path]) -> None:
+    sign_report(run, read_private_key(keys[0]))
+    with pytest.raises(InputError, match="expected a public key, got a private one") as error:
+        verify_report(str(run), keys[0])
+    assert str(error.value.hint).startswith("name key.pub, ")
 
 
 def test_two_who_sign_at_once_both_have_signed(

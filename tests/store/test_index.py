@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 from store_items import Making
 
+import assay
+from assay.errors import AssayError, InputError
 from assay.store import finding
+from assay.store.collecting import collect
 from assay.store.finding import find
-from assay.store.index import Index
+from assay.store.index import Index, IndexedVersion
 from assay.store.layout import init_store, open_store
 from assay.store.manifest import Manifest, StoredFile
+from assay.store.pulling_several import pull_several
 from assay.store.pushing import push
 from assay.store.refs import Ref
+from assay.store.retaining import Policy
 
 ABOUT = {"model": "Llama 3", "engine": "vllm", "accelerator": "NVIDIA H200", "workload": "chat"}
 RATIO = {"value": 1.5, "lo": 1.25, "hi": 2.0}
@@ -41,6 +46,10 @@ def store(tmp_path: Path, scratch: Path, make_item: Making) -> str:
         (["model==llama"], []),
         (["model==llama 3", "engine=VLLM"], ["first"]),
         (["h200"], ["first"]),
+        (["accelerator=h200_sxm"], ["first"]),
+        (["accelerator==h200_sxm"], ["first"]),
+        (["accelerator==nvidia h200"], ["first"]),
+        (["accelerator=h100_sxm"], []),
         (["nightly"], ["first"]),
         (["tag=night"], []),
         (["verdict=improved"], ["first"]),
@@ -63,6 +72,55 @@ def test_items_are_found_by_terms(store: str, terms: list[str], names: list[str]
     assert found.total == len(names)
 
 
+@pytest.mark.parametrize(
+    ("term", "message", "hint"),
+    [
+        ("model~llama", "expected model=TEXT or model==TEXT, got the sign \"~\"", "did you mean model=llama?"),
+        ("model!=llama", "got the sign \"!=\"", "not what they are not"),
+        ("since>2026-11-01", "got the sign \">\"", "since=2026-11-01 and until"),
+        ("verdict=great", "unknown verdict \"great\"", "improved"),
+        ("verdict==improve", "unknown verdict \"improve\"", "improved"),
+    ],
+)  # fmt: skip
+def test_what_no_item_can_fulfill_is_a_mistake(
+    store: str, term: str, message: str, hint: str
+) -> None:
+    with pytest.raises(AssayError) as caught:
+        find([term], store)
+    assert message in caught.value.message
+    assert hint in f"{caught.value.hint} {caught.value.message}"
+
+
+@pytest.mark.parametrize(
+    ("terms", "note"),
+    [
+        (["model=qwen"], "no item has model=qwen; model is one of: Llama 3"),
+        (
+            ["kind=run", "accelerator=b200"],
+            "no item has accelerator=b200; of those with kind=run the accelerator is: NVIDIA H200 (h200_sxm)",
+        ),
+        (["tag=weekly"], "no item has tag=weekly; tag is one of: nightly"),
+        (["verdict=regressed"], "no item has verdict=regressed; verdict is one of: improved"),
+    ],
+)
+def test_an_empty_answer_has_the_values_that_there_are(
+    store: str, terms: list[str], note: str
+) -> None:
+    assert list(find(terms, store).notes) == [note]
+    assert list(pull_several(terms=terms, place=store).notes) == [note]
+    assert list(collect(store, policy=Policy(keep_last=0, terms=terms)).notes) == [note]
+
+
+def test_items_are_asked_for_from_python(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_STORE", store)
+    assert [row["name"] for row in assay.list_items().items] == ["second", "first"]
+    assert assay.list_items(kind="trace").total == 1
+    assert assay.find_items("model=llama tag=nightly", kind="run").total == 1
+    assert assay.store_status().kinds["trace"] == 1
+    with pytest.raises(InputError, match="expected terms such as model=llama, got none"):
+        assay.find_items()
+
+
 def test_a_run_is_listed_with_what_it_came_to(store: str) -> None:
     second, first = find([], store).items
     assert (first["verdict"], first["metric"], first["ratio"]) == ("improved", "goodput", RATIO)
@@ -76,7 +134,8 @@ def test_versions_of_one_item_are_listed_the_last_pushed_first(store: str) -> No
     for order in (1, -1):
         with Index.of(open_store(store)) as index:
             for number, digest in list(enumerate(digests))[::order]:
-                index.add([(Ref("run", "again", digest, 10.0 + number), manifest, None)])
+                ref = Ref("run", "again", digest, 10.0 + number)
+                index.add([IndexedVersion(ref, manifest, None)])
             rows = index.select(["name = 'again'"], [], 0)
             assert [row["manifest"] for row in rows] == digests[::-1]
             index._database.execute("DELETE FROM items WHERE name = 'again'")
@@ -104,7 +163,7 @@ def test_the_index_forgets_what_the_store_no_longer_has(store: str) -> None:
     assert find([], store).total == 1
 
 
-def rows(number: int) -> Iterator[tuple[Ref, Manifest, None]]:
+def rows(number: int) -> Iterator[IndexedVersion]:
     """Items of ten files each, named and hashed by their number."""
     source = random.Random(7)
     for item in range(number):
@@ -115,7 +174,8 @@ def rows(number: int) -> Iterator[tuple[Ref, Manifest, None]]:
         about = {"model": f"model {item % 50}", "engine": source.choice(["vllm", "assay"])}
         digest = hashlib.sha256(f"manifest {item}".encode()).hexdigest()
         name = f"run-{item}"
-        yield (Ref("run", name, digest, item), Manifest("run", name, item, files, about), None)
+        manifest = Manifest("run", name, item, files, about)
+        yield IndexedVersion(Ref("run", name, digest, item), manifest, None)
 
 
 @pytest.mark.slow

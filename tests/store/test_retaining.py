@@ -42,7 +42,8 @@ def kept(
         Ref(manifest.kind, manifest.name, digest_of(manifest.content()), pushed_at): manifest
         for manifest, pushed_at in manifests
     }
-    return retention(policy, known, {ref.manifest for ref in known}, tags, pushed, NOW)
+    digests = {ref.manifest for ref in known}
+    return retention(policy, known, digests, tags, pushed, NOW, lambda file: bool(file.size))
 
 
 def names(outcome: Retention) -> list[str]:
@@ -77,12 +78,14 @@ def test_what_was_pushed_lately_is_young() -> None:
 
 
 def test_what_somebody_relies_on_stays() -> None:
-    signature = StoredFile("report.sig", 0, digest_of(b""), ())
+    signature = StoredFile("report.sig", 1, digest_of(b"s"), (digest_of(b"s"),))
+    no_signature = StoredFile("report.sig", 0, digest_of(b""), ())
     original, copied = stored("original", b"original"), digest_of(b"original")
     manifests = [
         stored("plain"),
         stored("tagged"),
         stored("signed", files=(signature,)),
+        stored("garbage", files=(no_signature,)),
         stored("pushed", b"older"),
         original,
         # A copy of the original, which goes unless somebody keeps it, and a copy of that copy.
@@ -95,7 +98,7 @@ def test_what_somebody_relies_on_stays() -> None:
         [Tag("run", "tagged", "keep"), Tag("run", "last", "keep"), Tag("run", "plain", "nightly")],
         [stored("pushed", b"newer")],
     )
-    assert names(outcome) == ["plain"]
+    assert names(outcome) == ["garbage", "plain"]
     assert {spared.item: spared.reason for spared in outcome.spared} == {
         "run/tagged": "tagged keep",
         "run/last": "tagged keep",
@@ -104,9 +107,9 @@ def test_what_somebody_relies_on_stays() -> None:
         "run/copy": "a redacted copy states its hashes",
         "run/original": "a redacted copy states its hashes",
     }
-    alone = kept(Policy(keep_last=0), [(original, 0.0), (manifests[5], 0.0)])
+    alone = kept(Policy(keep_last=0), [(original, 0.0), (manifests[6], 0.0)])
     assert names(alone) == ["copy", "original"]
-    coming = kept(Policy(keep_last=0), [(original, 0.0)], pushed=[manifests[5]])
+    coming = kept(Policy(keep_last=0), [(original, 0.0)], pushed=[manifests[6]])
     assert names(coming) == []
 
 

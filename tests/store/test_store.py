@@ -3,6 +3,9 @@
 import errno
 import hashlib
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -18,7 +21,15 @@ from assay.store.backend import StoreError
 from assay.store.collecting import collect
 from assay.store.describing import find_item
 from assay.store.finding import find, make_store, remove_item, store_status
-from assay.store.layout import OBJECTS, Store, init_store, manifest_key, object_key, open_store
+from assay.store.layout import (
+    OBJECTS,
+    Store,
+    init_store,
+    manifest_key,
+    object_key,
+    open_store,
+    ref_key,
+)
 from assay.store.leases import leased
 from assay.store.manifest import Manifest, parse, read_manifest
 from assay.store.places import open_backend
@@ -106,8 +117,41 @@ def test_an_item_is_found_by_the_start_of_its_name(
     assert (again.was_there, again.fetched_bytes) == (True, 0)
     with pytest.raises(InputError, match="2 items start with it"):
         pull("202611", place)
+    for name, got, hint in (
+        ("20261116", "the start of 1 item", "its whole name: run/20261116-19-a"),
+        ("run/2026", "the start of 2 items", "one of: run/20261116-19-a, run/20261117-20-b"),
+    ):
+        with pytest.raises(InputError, match=f"expected a whole name, got {got}") as error:
+            remove_item(name, place)
+        assert error.value.hint == hint
     with pytest.raises(UnknownNameError, match="unknown item"):
-        remove_item("20261116", place)
+        remove_item("nothing", place)
+
+
+def test_the_digits_of_a_version_are_told_from_a_name(place: str, make_item: Making) -> None:
+    (sent,) = push([make_item("first", FILES)], place).items
+    for ask in (remove_item, pull):
+        with pytest.raises(InputError, match="got the digits of a version of run/first") as error:
+            ask(sent.manifest[:8], place)
+        assert error.value.hint == "its name: run/first"
+
+
+def test_a_version_says_who_pushed_it_first(
+    place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushing, "this_pusher", lambda: "ann@one")
+    copy = make_item("copy", FILES, redaction={"files": {}})
+    push([make_item("first", FILES), copy], place)
+    monkeypatch.setattr(pushing, "this_pusher", lambda: "ben@two")
+    push([make_item("first", FILES), make_item("first", {"other": b"other"})], place)
+    said = {(row["name"], row["files"]): row["pushed_by"] for row in find([], place).items}
+    # A copy without names has none of who made it, and a ref of a store of before is empty.
+    assert said == {("first", 3): "ann@one", ("copy", 3): None, ("first", 1): "ben@two"}
+    backend = open_backend(place)
+    for name, content in (("a", b""), ("b", b"\xff"), ("c", b"\x1b[31mred")):
+        (sent,) = push([make_item(name, FILES)], place).items
+        backend.replace(ref_key("run", name, sent.manifest), content)
+        assert find([f"name=={name}"], place).items[0]["pushed_by"] is None
 
 
 def test_what_a_push_completes_is_said(place: str, make_item: Making) -> None:
@@ -315,13 +359,58 @@ def test_a_push_waits_for_a_sweep_and_ignores_a_dead_one(
 def test_the_lease_of_a_dead_push_expires(
     place: str, make_item: Making, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "_remove_quietly", lambda store, key: None)
+    with monkeypatch.context() as killed:
+        killed.setattr(leases, "_remove_quietly", lambda store, key: False)
+        push([make_item("first", FILES)], place)
+    remove_item("run/first", place)
+    # Of another machine nobody knows here whether it goes on.
+    monkeypatch.setattr(leases, "is_dead", lambda store, lease: False)
+    monkeypatch.setattr(leases, "dead", lambda store: [])
+    collected = collect(place, grace_s=0)
+    assert collected.kept_for_pushes == 3
+    (held,), (listed,) = collected.pushes, store_status(place).under_way
+    assert (held.item, held.bytes) == (listed.item, listed.bytes) == ("run/first", 5003)
+    assert held.until == held.renewed_at + leases.LEASE_S
+    assert open_backend(place).entry(held.marker) is not None
+    # A push of the same elsewhere cannot tell either.
     push([make_item("first", FILES)], place)
     remove_item("run/first", place)
-    assert collect(place, grace_s=0).kept_for_pushes == 3
+    assert store_status(place).pushes == 1
+    # What is left of it need not be readable to be removed.
+    open_backend(place).replace(held.marker, b"damaged")
     monkeypatch.setattr(leases, "LEASE_S", -1.0)
-    assert collect(place, grace_s=0).objects == 2
+    collected = collect(place, grace_s=0)
+    assert (collected.objects, collected.leftovers, collected.pushes) == (2, 1, [])
     assert store_status(place).pushes == 0
+
+
+_KILLED = """
+import os, signal, sys
+from assay.store.describing import find_item
+from assay.store.layout import open_store
+from assay.store.leases import leased
+from assay.store.pushing import manifest_of
+
+with leased(open_store(sys.argv[1]), manifest_of(find_item(sys.argv[2])), print, 0.0):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("end", ["collected", "pushed again"])
+def test_a_push_that_was_killed_here_counts_no_longer(place: str, root: Path, end: str) -> None:
+    result = root / "bench" / "results" / "gemm-h200.json"
+    words = [sys.executable, "-c", _KILLED, place, str(result)]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    status = store_status(place)
+    assert (status.pushes, status.under_way) == (1, [])
+    assert status.notes[0].startswith("1 push of this machine cut short")
+    if end == "collected":
+        collected = collect(place, grace_s=0)
+        assert (collected.leftovers, collected.pushes) == (1, [])
+    else:
+        push([find_item(str(result))], place)
+    status = store_status(place)
+    assert (status.pushes, list(status.notes)) == (0, [])
 
 
 def test_a_file_that_changes_meanwhile_is_not_pushed(

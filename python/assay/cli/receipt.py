@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from assay.cli import options, styles
 from assay.cli.declaring import option
-from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table
+from assay.cli.output import Canvas, Line, Part, Report, count, table
+from assay.cli.undetermined import verdict_report
 from assay.cli.verdicts import answer_line, details, missing_table, violation_lines
 from assay.errors import InputError
 from assay.scenario.questions.receipts import receipt
@@ -54,7 +55,7 @@ def receipt_command(
         allow_conflicts=allow_conflicts,
         **options.given(preset, assign, variant, includes, model_config, correlate, offer),
     )
-    return report_of(
+    return verdict_report(
         answer,
         lambda canvas: _lines(answer.receipt, depth, least_share, canvas),
         as_json,

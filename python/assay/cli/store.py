@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,6 @@ from assay.cli.output import (
     Part,
     Report,
     count,
-    cut_notes,
     facts,
     report_of,
     size,
@@ -25,6 +25,7 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.store.finding import Found
+    from assay.store.leases import PushUnderWay
     from assay.store.pushing import Sent
 
 Place = Annotated[
@@ -40,6 +41,9 @@ ItemName = Annotated[
 ]
 
 
+Kind = Annotated[
+    str | None, option("--kind KIND", "Items of this kind alone, as the term kind=KIND.")
+]
 Limit = Annotated[int, option("--limit N", "Items at most; 0 for all.")]
 
 
@@ -70,12 +74,19 @@ def store_status_command(place: Place = None, as_json: options.Json = False) -> 
                 *((kind, f"{number:,}") for kind, number in status.kinds.items() if number),
                 ("versions", f"{status.versions:,}"),
                 ("objects", f"{status.objects:,}, {size(status.bytes)}"),
+                ("not verified", count(status.unverified, "version") if status.unverified else ""),
                 ("pushes", f"{status.pushes:,} under way or cut short" if status.pushes else ""),
+                *(("", _push_words(push)) for push in status.under_way),
             ],
             canvas,
         )
 
     return report_of(status, text, as_json)
+
+
+def _push_words(push: "PushUnderWay") -> str:
+    until = f"counts until {when(push.until)} UTC, unless it goes on: {push.marker}"
+    return f"{push.item}, {size(push.bytes)}, last heard of at {when(push.renewed_at)}, {until}"
 
 
 def store_push_command(
@@ -109,11 +120,18 @@ def store_push_command(
         ),
     ] = False,
     redact_name: Annotated[
-        list[str] | None, option("--redact-name TEXT", "A name to take out too. May be repeated.")
+        list[str] | None,
+        option("--redact-name TEXT", "A name to take out too; implies --redact. May be repeated."),
     ] = None,
+    unverified: Annotated[
+        bool, option("--unverified", "Push runs that do not verify too, marked as not verified.")
+    ] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Put items into a store.
+
+    A run is verified first, as assay verify-report does, and named by its id, whatever its folder
+    is called; one that does not verify is refused.
 
     What the store has is not sent again, so a push that was cut short goes on. Two may push at
     once, the same item too. When the command ends with exit code 0, the store has all of it.
@@ -126,20 +144,39 @@ def store_push_command(
             f"expected items or --all, got {'both' if every else 'neither'}",
             "assay store push latest pushes the last run",
         )
-    chosen = list(stored_items()) if every else [find_item(text) for text in items or ()]
+    is_implied = bool(redact_name) and not redact
+    redact = redact or is_implied
+    if redact and unverified:
+        raise InputError(
+            "--unverified: expected it without --redact, got both",
+            "a copy without names is made of a run that verifies",
+        )
     with working("pushing") as progress, tempfile.TemporaryDirectory() as folder:
-        if redact or redact_name:
+        chosen = list(stored_items()) if every else [find_item(text) for text in items or ()]
+        if redact:
             from assay.report.redaction import Redactor
             from assay.store.redacting import redacted
 
             redactor = Redactor(redact_name or ())
-            chosen = [redacted(item, Path(folder), redactor) for item in chosen]
-        pushed = push(chosen, place, tags=tag or (), check=check, progress=progress)
+            # What does not verify is no copy's original: it is left as it is, and refused.
+            chosen = [
+                item if item.unverified else redacted(item, Path(folder), redactor)
+                for item in chosen
+            ]
+        pushed = push(
+            chosen, place, tags=tag or (), check=check, unverified=unverified, progress=progress
+        )
+    if is_implied and pushed.items:
+        said = "--redact-name implies --redact: copies without names and prompts were pushed"
+        pushed = replace(pushed, notes=(*pushed.notes, said))
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
             ((sent.item, styles.NAME), size(sent.bytes), size(sent.sent_bytes), _sent_words(sent))
             for sent in pushed.items
+        ]
+        rows += [
+            ((item.item, styles.BAD), "", "", f"refused: {item.reason}") for item in pushed.refused
         ]
         yield from table(("item", "size", "sent", ""), rows, canvas, right=(1, 2))
         if not rows:
@@ -193,22 +230,27 @@ def store_verify_command(
 
 
 def store_list_command(
-    place: Place = None, limit: Limit = 50, as_json: options.Json = False
+    place: Place = None, kind: Kind = None, limit: Limit = 50, as_json: options.Json = False
 ) -> Report:
     """List the items of a store, the latest first."""
-    return _found([], place, limit, as_json, offline=False)
+    from assay.store.questions import list_items
+
+    with working("reading the index") as progress:
+        found_items = list_items(place, kind=kind, limit=limit, progress=progress)
+    return _found(found_items, as_json)
 
 
 def store_find_command(
     terms: Annotated[
-        list[str],
+        list[str] | None,
         argument(
-            "TERM...",
+            "[TERM]...",
             "kind=run, model=llama, engine=vllm, accelerator=h200, workload=chat, tag=WORD, name=TEXT, "
             "verdict=improved, since=2026-11-01 or 7d or 90m, until=TIME, sha256=DIGITS of a file, or a "
             "word that any has.",
         ),
-    ],
+    ] = None,
+    kind: Kind = None,
     place: Place = None,
     limit: Limit = 50,
     offline: Annotated[
@@ -219,30 +261,28 @@ def store_find_command(
     """Find items by what they are about; all terms must hold.
 
     model=llama matches what contains it, model==NAME what is it, whatever the case. Times are in
-    UTC; until=2026-11-01 has that day too.
+    UTC; until=2026-11-01 has that day too. An accelerator is found by what it calls itself and by
+    its name in the catalog: h200_sxm.
     """
-    return _found(terms, place, limit, as_json, offline)
-
-
-def _found(terms: list[str], place: str | None, limit: int, as_json: bool, offline: bool) -> Report:
-    from assay.store.finding import find
+    from assay.store.questions import find_items
 
     with working("reading the index") as progress:
-        found_items = find(terms, place, limit=limit, refresh=not offline, progress=progress)
+        found_items = find_items(
+            terms or (), place, kind=kind, limit=limit, offline=offline, progress=progress
+        )
+    return _found(found_items, as_json)
+
+
+def _found(found_items: "Found", as_json: bool) -> Report:
     shown = f"{len(found_items.items):,} of {found_items.total:,} items; --limit 0 lists all"
     cut = shown if len(found_items.items) < found_items.total else None
-    return report_of(
-        found_items,
-        lambda canvas: _items(found_items, cut, canvas),
-        as_json,
-        text_notes=cut_notes(cut),
-    )
+    return report_of(found_items, lambda canvas: _items(found_items, cut, canvas), as_json)
 
 
 def _items(answer: "Found", cut: str | None, canvas: Canvas) -> Iterator[Line]:
     rows: list[tuple[Part, ...]] = [
         (
-            (item["item"], styles.NAME if not item["damage"] else styles.BAD),
+            (item["item"], styles.BAD if item["damage"] or item["unverified"] else styles.NAME),
             item["manifest"][:8],
             when(item["created_at"]),
             size(item["bytes"] or 0),
@@ -253,7 +293,9 @@ def _items(answer: "Found", cut: str | None, canvas: Canvas) -> Iterator[Line]:
                     *(item[name] for name in ("model", "engine", "accelerator", "workload")),
                     *item["tags"],
                     "redacted" if item["redacted"] else None,
+                    "not verified" if item["unverified"] else None,
                     "damaged" if item["damage"] else None,
+                    f"by {item['pushed_by']}" if item["pushed_by"] else None,
                 )
                 if text
             ),

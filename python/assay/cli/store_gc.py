@@ -44,7 +44,9 @@ def store_gc_command(
 
     With --keep-last or --older-than, first versions of items, among those that --where finds. What is
     tagged keep stays, as does a signed report, and the original of a redacted copy. Others may push
-    meanwhile; what a push is about to refer to stays.
+    meanwhile; what a push is about to refer to stays, whatever the grace period is, and is listed: a
+    push counts until an hour after it was last heard of, one killed on this machine no longer.
+    Leftovers are unfinished files and markers of commands that were killed, and tags without an item.
     """
     from assay.load.workloads.spec import parse_duration
     from assay.store.collecting import collect
@@ -97,6 +99,10 @@ def _text(collected: "Collected", grace: str, canvas: Canvas) -> Iterator[Line]:
     if collected.expired:
         words = f"{count(len(collected.expired), 'version')}, {words}"
     yield f"{verb} {words}"
+    for push in collected.pushes:
+        heard = f"last heard of at {when(push.renewed_at)} UTC"
+        yield f"kept for a push of {push.item}: {size(push.bytes)}; {heard}"
+        yield f"  until {when(push.until)} UTC, unless it goes on: {push.marker}"
     if collected.waiting:
         waiting = f"{count(collected.waiting, 'object')}, {size(collected.waiting_bytes)}"
         yield f"younger than {grace}, and left: {waiting}; --grace 0s takes them too"

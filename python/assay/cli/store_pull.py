@@ -100,11 +100,13 @@ def _several(pulled: "PulledItems", canvas: Canvas) -> Iterator[Line]:
         yield "nothing matches"
         return
     total = f"{count(len(rows), 'item')}, {size(pulled.bytes)}"
-    yield (
-        f"would pull {total}"
-        if pulled.dry_run
-        else f"{total}, {size(pulled.fetched_bytes)} fetched"
-    )
+    if pulled.dry_run:
+        yield f"would pull {total}"
+        return
+    whole = [item for item in pulled.items if item.outcome != "refused"]
+    if len(whole) < len(rows):
+        total = f"{len(whole):,} of {count(len(rows), 'item')}, {size(sum(item.bytes or 0 for item in whole))}"
+    yield f"{total}, {size(pulled.fetched_bytes)} fetched"
 
 
 def _words(item: "PulledItem") -> str:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import fcntl
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ _ALGORITHM: Final = "ed25519"
 _DOMAIN: Final = b"assay report signature 1\n"
 """A signature of something else is never one of a report."""
 _MOST_BYTES: Final = 1 << 16
+SIGN_ANEW: Final = f"move {SIGNATURE} away to sign without the signatures in it"
+"""The hint where report.sig is in the way of another signature."""
 _HOW: Final = "assay store key FILE makes one, as openssl genpkey -algorithm ed25519 does"
 
 
@@ -111,11 +114,16 @@ def read_private_key(path: Path) -> Any:
 
 
 def read_public_key(path: Path) -> Any:
-    """An Ed25519 public key of a PEM file; that of a private key where this is one."""
+    """An Ed25519 public key of a PEM file."""
     crypto = _crypto()
     text = read_text("key", path, _MOST_BYTES)
     if "PRIVATE KEY" in text:
-        return read_private_key(path).public_key()
+        # Taken here, it would be copied to every machine that verifies, and each could sign.
+        raise InputError(
+            f"key {path}: expected a public key, got a private one",
+            f"name {path.name}.pub, and leave the private key where reports are signed; "
+            f"openssl pkey -in {path.name} -pubout writes the public one",
+        )
     try:
         key = crypto.serialization.load_pem_public_key(text.encode())
     except (ValueError, crypto.UnsupportedAlgorithm):
@@ -144,9 +152,7 @@ def write_signature(folder: Path, reading: JournalReading, key: Any) -> Signatur
             others = [other for other in read_signatures(folder) if other.public_key != own]
         except AssayError as error:
             # It may have signatures of others, which only they can give again.
-            raise InputError(
-                error.message, f"move {SIGNATURE} away to sign without the signatures in it"
-            ) from None
+            raise InputError(error.message, SIGN_ANEW) from None
         listed = [each.to_data() for each in (*others, signature)]
         data = {"format": FORMAT, "algorithm": _ALGORITHM, "signatures": listed}
         RunFolder(folder).write_json(SIGNATURE, data, 1)
@@ -169,7 +175,19 @@ def read_signatures(folder: Path) -> list[Signature]:
     path = folder / SIGNATURE
     if not path.is_file():
         return []
-    data = read_json("signature", path, _MOST_BYTES)
+    return _signatures(read_json("signature", path, _MOST_BYTES), str(path))
+
+
+def is_signature(content: bytes) -> bool:
+    """Whether the bytes of a report.sig are signatures, each by the key that it names."""
+    try:
+        signatures = _signatures(json.loads(content[:_MOST_BYTES]), SIGNATURE)
+    except (AssayError, ValueError, RecursionError):
+        return False
+    return bool(signatures) and all(_is_by_its_key(each) for each in signatures)
+
+
+def _signatures(data: Any, what: str) -> list[Signature]:
     try:
         if data["format"] not in (_ALONE, FORMAT) or data["algorithm"] != _ALGORITHM:
             got = f"{data['format']} of {data['algorithm']}"
@@ -185,8 +203,48 @@ def read_signatures(folder: Path) -> list[Signature]:
             )
             for each in listed
         ]
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise InputError(f"signature {path} cannot be read: {error!r}") from None
+    except (KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
+        raise InputError(f"signature {what} cannot be read: {error!r}") from None
+
+
+def _is_by_its_key(signature: Signature) -> bool:
+    """Whether the key that a signature names has signed it; without `cryptography` it counts as such."""
+    try:
+        crypto = _crypto()
+    except InputError:
+        return True
+    try:
+        key = crypto.ed25519.Ed25519PublicKey.from_public_bytes(signature.public_key)
+        key.verify(signature.signature, signature.signed())
+    except (ValueError, crypto.InvalidSignature):
+        return False
+    return True
+
+
+def own_problem(folder: Path, reading: JournalReading) -> str:
+    """What is wrong with report.sig, by the keys that it names; empty where nothing is, or there is none.
+
+    Every signature must be by the key that it names and of this journal. Whether the report was
+    written since is asked for a key that is trusted.
+    """
+    try:
+        signatures = read_signatures(folder)
+    except AssayError as error:
+        return f"{SIGNATURE} is not a signature: {error.message}"
+    if not signatures and (folder / SIGNATURE).is_file():
+        return f"{SIGNATURE} is not a signature: expected one or more, got none"
+    problems = (_problem(signature, reading) for signature in signatures)
+    return next(filter(None, problems), "")
+
+
+def _problem(signature: Signature, reading: JournalReading) -> str:
+    name = signature.fingerprint
+    if not _is_by_its_key(signature):
+        return f"it is not what key {name} has signed"
+    covered = reading.records[: max(signature.records, 0)]
+    if len(covered) < signature.records or not covered or covered[-1].hash != signature.head:
+        return f"the journal is not the one that key {name} has signed"
+    return ""
 
 
 def signature_problem(folder: Path, reading: JournalReading, key: Any) -> tuple[str, int]:
@@ -203,13 +261,8 @@ def signature_problem(folder: Path, reading: JournalReading, key: Any) -> tuple[
     if signature is None:
         got = ", ".join(each.fingerprint for each in signatures)
         return f"expected the signature of key {expected}, got that of {got}", 0
-    try:
-        key.verify(signature.signature, signature.signed())
-    except _crypto().InvalidSignature:
-        return f"it is not what key {expected} has signed", 0
-    covered = reading.records[: signature.records]
-    if len(covered) < signature.records or not covered or covered[-1].hash != signature.head:
-        return f"the journal is not the one that key {expected} has signed", 0
+    if problem := _problem(signature, reading):
+        return problem, 0
     report = reading.last("report")
     if report is not None and report.number >= signature.records:
         return "the report was written again after it was signed", 0

@@ -14,9 +14,9 @@ from assay.report.claim import Claim, Provenance
 from assay.report.headline import headline
 from assay.report.run import write_again
 from assay.report.run_files import REPORT_DATA, REPORT_PAGE
-from assay.report.signing import refuse_unverified, write_signature
+from assay.report.signing import SIGN_ANEW, refuse_unverified, write_signature
 from assay.report.storing import from_data, to_data
-from assay.report.verify import verify
+from assay.report.verify import SIGNED, verify
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,11 @@ def sign_report(run: str | Path, key: Any) -> str:
     Signatures of other keys stay.
     """
     folder = run_folder.find(str(run)).path
-    refuse_unverified(folder.name, [check.name for check in verify(folder).failures])
+    failures = verify(folder).failures
+    if failures and all(check.name == SIGNED for check in failures):
+        # It may have signatures of others, which only they can give again.
+        raise InputError(failures[0].statement, SIGN_ANEW)
+    refuse_unverified(folder.name, [check.name for check in failures])
     return write_signature(folder, journals.read(folder), key).fingerprint
 
 

@@ -31,7 +31,7 @@ from assay.report.run_files import (
     SIGNATURE,
     RunFiles,
 )
-from assay.report.signing import fingerprint_of, read_public_key, signature_problem
+from assay.report.signing import fingerprint_of, own_problem, read_public_key, signature_problem
 from assay.report.storing import from_data
 from assay.report.verdicts import changes_problem, verdict_problem
 from assay.report.writer import writer_digest
@@ -68,6 +68,8 @@ def _tokens(text: str) -> list[str]:
 
 TOLERANCE: Final = 1e-9
 """Relative difference between a figure and its derivation: sums may be added in another order."""
+SIGNED: Final = "signature"
+"""The name of checks of report.sig."""
 MAY_BE_GONE: Final = "journal.reserve"
 """Space that a full disk takes back; it holds no data."""
 MAY_CHANGE: Final = "configuration.json"
@@ -139,6 +141,8 @@ def verify(folder: Path) -> Verification:
     files = RunFiles(folder)
     reading = journals.read(folder)
     checks = [Check("journal", reading.is_intact, reading.status())]
+    if problem := own_problem(folder, reading):
+        checks.append(Check(SIGNED, False, problem))
     if reading.of("replica"):
         checks += [Check(*checked) for checked in fleet.checks(RunFolder(folder), reading)]
         return Verification(folder.name, tuple(checks), {"records": len(reading.records)})
@@ -176,7 +180,12 @@ def verify(folder: Path) -> Verification:
 
 
 def _with_signatures(folder: Path, verification: Verification, keys: Sequence[Any]) -> Verification:
-    """The verification with a check of each key; without any, a note that somebody has signed."""
+    """The verification with a check of each key; without any, a note that somebody has signed.
+
+    A report.sig that is not one has failed already.
+    """
+    if any(check.name == SIGNED for check in verification.checks):
+        return verification
     if not keys:
         if not (folder / SIGNATURE).is_file():
             return verification
@@ -187,7 +196,7 @@ def _with_signatures(folder: Path, verification: Verification, keys: Sequence[An
     for key in keys:
         problem, covered = signature_problem(folder, reading, key)
         name = fingerprint_of(key.public_bytes_raw())
-        checks.append(Check("signature", not problem, problem or f"by key {name}"))
+        checks.append(Check(SIGNED, not problem, problem or f"by key {name}"))
         if not problem and covered < len(reading.records):
             later = count(len(reading.records) - covered, "record")
             notes += (f"{later} of the journal came after the signature of key {name}",)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.answers import Answer, data_of, plain_data
 from assay.cluster import current
@@ -30,8 +30,9 @@ from assay.load.metrics import limits_ms
 from assay.load.workloads.archive import save
 from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Workload
-from assay.report.fleet import write_fleet_report
+from assay.report.fleet import FleetVerdict, write_fleet_report
 from assay.runs.abandoned import end_abandoned
+from assay.runs.sharing import push_ended, refuse_other_places
 
 WINDOWS: Final = 30
 """Windows that a budget is divided into; rounds, restarts and going back take the rest."""
@@ -39,7 +40,6 @@ LEAST_WINDOW_S, MOST_WINDOW_S = 1.0, 60.0
 UNKNOWN: Final = "not known: its agent was lost, and goes back by its own journal unless it had been told to keep"
 GRACE: Final = 1.25
 """Times the budget after which agents go back that were not told to keep the change."""
-FleetVerdict = Literal["promoted", "undecided", "regressed", "rolled back", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,7 @@ def promote_fleet(
         )
     if twice := [url for url in options.urls if list(options.urls).count(url) > 1]:
         raise InputError(f"--replicas: expected each address once, got {twice[0]} twice")
+    refuse_other_places()
     end_abandoned(progress.note, progress.say)
     folder = run_folder.create(f"fleet {workload.name}")
     with Journal.create(folder.path) as journal:
@@ -148,7 +149,8 @@ def promote_fleet(
         )
         deadline = time.monotonic() + options.budget_s
         session = _Session(options, workload, changes, folder, journal, progress, deadline)
-        return _run(session)
+        outcome = _run(session)
+    return replace(outcome, notes=(*outcome.notes, *push_ended(outcome.run)))
 
 
 def changes_of(options: FleetOptions) -> dict[str, Setting]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,18 +20,15 @@ from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.record import RunRecord
 from assay.improve.loop.resuming import options_of, subject_of, workload_of
 from assay.load.workloads.spec import parse_duration, parse_share
-from assay.report.archive import archive
 from assay.report.price import Price, read_price
 from assay.report.run import write_run
 from assay.report.signing import read_private_key
 from assay.report.stored import sign_report
 from assay.runs.abandoned import end_abandoned
 from assay.runs.calibrated import calibrated
+from assay.runs.sharing import push_ended, refuse_other_places
 from assay.runs.subject import opened
 from assay.runs.subject_options import SubjectOptions
-from assay.store.describing import item_of
-from assay.store.layout import VARIABLE, is_store
-from assay.store.pushing import push
 from assay.workloads.registry import WORKLOADS
 
 
@@ -85,6 +81,7 @@ def optimize(
     key = None if sign is None else read_private_key(Path(sign).expanduser())
     cost = read_price(price) if isinstance(price, str) else price
     planned = None if folder is None else workload_of(folder)
+    refuse_other_places()
     end_abandoned(progress.note, progress.say)
 
     def write_report(path: Path, record: RunRecord, journal: Journal) -> None:
@@ -105,7 +102,7 @@ def optimize(
             resume=folder,
             prepared_s=subject.prepared_s,
         )
-    return _archived(outcome if key is None else _signed(outcome, key))
+    return _shared(outcome if key is None else _signed(outcome, key), progress)
 
 
 def _of(kind: type[RunOptions | SubjectOptions], options: dict[str, Any]) -> dict[str, Any]:
@@ -140,14 +137,9 @@ def _signed(outcome: Outcome, key: Any) -> Outcome:
     return replace(outcome, notes=(*outcome.notes, note))
 
 
-def _archived(outcome: Outcome) -> Outcome:
-    """Put the run into the canonical store, where there is one; the run itself stays as it is."""
-    try:
-        if (place := os.environ.get(VARIABLE)) and is_store(place):
-            pushed = push([item_of(outcome.run)], place)
-            return replace(outcome, notes=(*outcome.notes, *pushed.notes))
-        archive(outcome.run)
-    except AssayError as error:
-        note = f"the run is not in ASSAY_STORE: {error.message}"
-        return replace(outcome, notes=(*outcome.notes, note))
-    return outcome
+def _shared(outcome: Outcome, progress: Progress) -> Outcome:
+    """Push the run into the team's store, where there is one, and say where it went."""
+    notes = push_ended(outcome.run)
+    for note in notes:
+        progress.note(note)
+    return replace(outcome, notes=(*outcome.notes, *notes))

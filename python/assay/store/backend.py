@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from assay.errors import AssayError
 
 RESUMES = "what has arrived stays there; the same command goes on with the rest"
 """The hint of an error in the middle of work."""
+_NO_FOLDER: Final = frozenset(
+    (
+        *(errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
+        *(errno.EINVAL, errno.ENAMETOOLONG, errno.ELOOP),
+    )
+)
+"""Of a place where nothing can be made: trying again changes nothing."""
 BOTH_WRITE = "two who push the same at once both write it, and say that it is new"
 """What follows where a place cannot refuse the second of two writers."""
+
+
+def write_hint(error: OSError) -> str:
+    """What to do about a file that cannot be written."""
+    if error.errno in _NO_FOLDER:
+        return "name a folder that is there, or can be made"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "who runs this may not write there: name another folder, or ask its owner"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"free some space: {RESUMES}"
+    return RESUMES
 
 
 class StoreError(AssayError):

@@ -51,8 +51,8 @@ class Bucket:
         """Put an object with `If-None-Match: *`, at Google generation 0: refused where there is one.
 
         A server that has no such condition is written to without it, and the note of this store says
-        so: an object, a manifest or a ref is the same from every writer, and of two ids of a store
-        that two make at once the last counts.
+        so: an object or a manifest is the same from every writer, a ref but for who it names, and of
+        two ids of a store that two make at once the last counts.
         """
         with self._errors("written"):
             if not self.notes:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.improve.journal.faults import fault_point
+from assay.report.signing import is_signature
 from assay.store.backend import Entry, StoreError
 from assay.store.finding import find
 from assay.store.folder import TEMPORARY
@@ -28,8 +29,8 @@ from assay.store.layout import (
     open_store,
     ref_key,
 )
-from assay.store.leases import LEASE_S, SWEEP_S, Sweep, live_leases
-from assay.store.manifest import Manifest, read_manifest
+from assay.store.leases import LEASE_S, SWEEP_S, Lease, PushUnderWay, Sweep, leases
+from assay.store.manifest import Manifest, StoredFile, read_manifest
 from assay.store.refs import Ref, refs
 from assay.store.retaining import Policy, Retention, Spared, retention
 from assay.store.tagging import all_tags, tag_key
@@ -56,10 +57,10 @@ class Collected(Answer):
     objects: int
     manifests: int
     leftovers: int
-    """Unfinished files and leases of processes that have died."""
+    """Unfinished files and markers of processes that have died, and tags of items that are gone."""
     bytes: int
     kept_for_pushes: int
-    """Objects that nothing refers to but a push under way."""
+    """Objects and manifests older than the grace period that nothing refers to but a push under way."""
     waiting: int
     """Objects that nothing refers to, younger than the grace period."""
     waiting_bytes: int
@@ -67,6 +68,8 @@ class Collected(Answer):
     """Versions that the policy let go; what other versions share with them stays."""
     spared: Sequence[Spared] = ()
     """Versions that the policy would have let go."""
+    pushes: Sequence[PushUnderWay] = ()
+    """Those under way or cut short on another machine, with the bytes that are kept for each."""
 
 
 class _Garbage(NamedTuple):
@@ -79,6 +82,7 @@ class _Garbage(NamedTuple):
     spared: Sequence[Spared]
     kept_for_pushes: int
     young: Sequence[Entry]
+    held: Sequence[PushUnderWay]
 
 
 def collect(
@@ -96,7 +100,7 @@ def collect(
     if grace_s < 0:
         raise InputError(f"--grace: expected a time of 0 s or more, got {grace_s:g} s")
     store = open_store(place)
-    matching = _matching(policy, place, progress)
+    matching, notes = _matching(policy, place, progress)
     removed: dict[str, Entry] = {}
     expired: dict[str, Expired] = {}
     known: dict[str, Manifest] = {}
@@ -140,15 +144,22 @@ def collect(
         waiting_bytes=sum(entry.size for entry in garbage.young),
         expired=list(expired.values()),
         spared=garbage.spared,
+        pushes=garbage.held,
+        notes=notes,
     )
 
 
-def _matching(policy: Policy | None, place: str | None, progress: Progress) -> set[str]:
-    """The manifests that the terms of a policy find; what is pushed later is not among them."""
+def _matching(
+    policy: Policy | None, place: str | None, progress: Progress
+) -> tuple[set[str], Sequence[str]]:
+    """The manifests that the terms of a policy find, and what to say where they find none.
+
+    What is pushed later is not among them.
+    """
     if policy is None:
-        return set()
+        return set(), ()
     found = find(policy.terms, place, limit=0, progress=progress)
-    return {item["manifest"] for item in found.items}
+    return {item["manifest"] for item in found.items}, () if found.items else found.notes
 
 
 def _garbage(
@@ -156,7 +167,8 @@ def _garbage(
     known: dict[str, Manifest],
 ) -> _Garbage:  # fmt: skip
     # Leases before refs: a push that ends in between has its ref by then.
-    pushed, expired_leases = live_leases(store, now)
+    live, ended = leases(store, now)
+    pushed = [lease.manifest for lease in live]
     leased = {manifest_key(digest_of(manifest.content())) for manifest in pushed}
     leased |= {object_key(digest) for manifest in pushed for digest, _ in manifest.objects()}
     # Tags before refs: one that a push has just given has its ref by then.
@@ -164,7 +176,9 @@ def _garbage(
     manifests = _manifests(store, known)
     gone, spared = Retention((), ())
     if policy is not None:
-        gone, spared = retention(policy, manifests, matching, tags, pushed, now)
+        gone, spared = retention(
+            policy, manifests, matching, tags, pushed, now, lambda file: _is_signed(store, file)
+        )
     expired = {
         ref_key(ref.kind, ref.name, ref.manifest): Expired(
             ref.item, ref.manifest, manifests[ref].created_at, manifests[ref].total_bytes
@@ -197,12 +211,26 @@ def _garbage(
     refs_gone = [Entry(key, 0, now) for key in expired]
     leftovers = _leftovers(store, now, grace_s)
     return _Garbage(
-        [*refs_gone, *garbage, *expired_leases, *strays, *leftovers],
+        [*refs_gone, *garbage, *ended, *strays, *leftovers],
         expired,
         spared,
         len(old) - len(garbage),
         young,
+        [_held(lease, unnamed) for lease in live],
     )
+
+
+def _held(lease: Lease, unnamed: Sequence[Entry]) -> PushUnderWay:
+    """A push with the bytes that are kept for it alone."""
+    own = {object_key(digest) for digest, _ in lease.manifest.objects()}
+    return lease.under_way(sum(entry.size for entry in unnamed if entry.key in own))
+
+
+def _is_signed(store: Store, file: StoredFile) -> bool:
+    """Whether a report.sig has signatures; one that cannot be read may have had some."""
+    parts = [store.backend.read(object_key(digest)) for digest in file.objects]
+    content = b"".join(part or b"" for part in parts)
+    return digest_of(content) != file.sha256 or is_signature(content)
 
 
 def _manifests(store: Store, known: dict[str, Manifest]) -> dict[Ref, Manifest]:

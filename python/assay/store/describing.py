@@ -15,10 +15,13 @@ from assay.errors import AssayError, InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.chain import Record
+from assay.improve.journal.journal import JournalReading
 from assay.observe import store as traces
 from assay.observe.header import TraceHeader
 from assay.observe.telemetry.sinks import parquet as telemetry
-from assay.store.manifest import TAXONOMY
+from assay.report.run_files import REPORT_DATA, REPORTS
+from assay.report.verify import verify
+from assay.store.manifest import TAXONOMY, is_name
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _WANTED: Final = (
@@ -40,6 +43,8 @@ class Item:
     outcome: Mapping[str, Any] | None = None
     """What a run came to."""
     redaction: Mapping[str, Any] | None = None
+    unverified: str | None = None
+    """Why a run does not verify; None of what does, and of what has no claims to verify."""
 
 
 def item_of(path: Path) -> Item:
@@ -96,22 +101,33 @@ def _run(path: Path) -> Item:
     said = {} if started is None else started.data
     seen = {} if fingerprint is None else fingerprint.data
     workload = said.get("workload") or seen.get("workload")
-    machine = _machine(path)
+    report = _report(path)
     copied = reading.last("redacted")
     return Item(
         "run",
-        _name(path.name),
+        _name(_run_id(report) or path.name),
         reading.records[0].at,
         _files(path),
         _taxonomy(
             model=said.get("model") or seen.get("model"),
             engine=said.get("engine") or seen.get("engine"),
-            accelerator=machine or said.get("device") or seen.get("device"),
+            accelerator=_machine(report) or said.get("device") or seen.get("device"),
             workload=workload if isinstance(workload, str) else None,
         ),
         outcome=_outcome(reading.last("finished")),
         redaction=None if copied is None else copied.data,
+        unverified=_problem(path, reading),
     )
+
+
+def _problem(path: Path, reading: JournalReading) -> str | None:
+    """Why a run does not verify; of one that was cut short before its report, what its journal lacks."""
+    is_reported = any((path / name).is_file() for name in REPORTS)
+    is_fleet = reading.last("replica") is not None and reading.last("finished") is not None
+    if not is_reported and not is_fleet and reading.last("report") is None:
+        return "; ".join(reading.problems) or None
+    failures = verify(path).failures
+    return f"{failures[0].name}: {failures[0].statement}" if failures else None
 
 
 def _outcome(finished: Record | None) -> Mapping[str, Any] | None:
@@ -132,13 +148,28 @@ def _outcome(finished: Record | None) -> Mapping[str, Any] | None:
     }
 
 
-def _machine(path: Path) -> Any:
+def _report(path: Path) -> Any:
+    """What the report of a run says as data; None of a run without one, which is stored all the same."""
+    try:
+        return read_json("report", path / REPORT_DATA)
+    except AssayError:
+        return None
+
+
+def _run_id(report: Any) -> str | None:
+    """The id of a run, whatever its folder is called now: another name would be another item."""
+    try:
+        own = report["provenance"]["run"]
+    except (KeyError, TypeError):
+        return None
+    return own if isinstance(own, str) and is_name(own) else None
+
+
+def _machine(report: Any) -> Any:
     """The device that the report of a run names."""
     try:
-        report = read_json("report", path / "report.json")
         return report["provenance"]["details"]["machine"]["device_description"]
-    except (AssayError, KeyError, TypeError):
-        # A run without a report is stored all the same; its journal names the device.
+    except (KeyError, TypeError):
         return None
 
 

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
-from assay.errors import InputError, unknown_name
-from assay.load.workloads.spec import parse_duration
+from assay.errors import InputError
+from assay.plurals import count
+from assay.store.existing import existing_values
 from assay.store.index import Index, Row
-from assay.store.layout import MANIFESTS, OBJECTS, PUSHES, init_store, open_store, ref_key
+from assay.store.layout import MANIFESTS, OBJECTS, init_store, open_store, ref_key
+from assay.store.leases import PushUnderWay, leases
 from assay.store.manifest import KINDS, TAXONOMY
 from assay.store.refs import refs, versions
 from assay.store.tagging import tag_key, tags_of
+from assay.store.terms import read_terms
 
 LIMIT: Final = 50
-_TERMS: Final = (
-    "kind",
-    "name",
-    *TAXONOMY,
-    "verdict",
-    "tag",
-    "since",
-    "until",
-    "sha256",
-    "manifest",
-)
-_BY_TAG: Final = "(kind, name) IN (SELECT kind, name FROM tags WHERE tag = ?)"
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_DIGITS: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +43,11 @@ class StoreStatus(Answer):
     manifests: int
     bytes: int
     pushes: int
-    """Under way, or cut short in the last hour."""
+    """Under way, or cut short and not collected since."""
+    unverified: int = 0
+    """Versions of runs that do not verify, pushed all the same."""
+    under_way: Sequence[PushUnderWay] = ()
+    """The pushes one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +76,12 @@ def make_store(place: str | None = None) -> Made:
 
 
 def store_status(place: str | None = None) -> StoreStatus:
-    """Count items and objects."""
+    """Count items and objects of a store, of `ASSAY_STORE` by default."""
     store = open_store(place)
+    with Index.of(store) as index:
+        index.refresh(store)
+        unverified = index.number(["unverified IS NOT NULL"], [])
+    pushes, ended = leases(store)
     known = list(refs(store))
     items = {(ref.kind, ref.name) for ref in known}
     objects = list(store.backend.entries(OBJECTS))
@@ -99,8 +93,20 @@ def store_status(place: str | None = None) -> StoreStatus:
         objects=len(objects),
         manifests=sum(1 for _ in store.backend.entries(MANIFESTS)),
         bytes=sum(entry.size for entry in objects),
-        pushes=sum(1 for _ in store.backend.entries(PUSHES)),
+        pushes=len(pushes) + len(ended),
+        unverified=unverified,
+        under_way=[lease.under_way(lease.manifest.total_bytes) for lease in pushes],
+        notes=_notes(len(ended)),
     )
+
+
+def _notes(ended: int) -> list[str]:
+    if not ended:
+        return []
+    return [
+        f"{count(ended, 'push', 'pushes')} of this machine cut short: the same push goes on, "
+        "and assay store gc --grace 0s removes what it left"
+    ]
 
 
 def find(
@@ -119,18 +125,24 @@ def find(
     """
     if limit < 0:
         raise InputError(f"--limit: expected a whole number >= 0, got {limit}")
-    conditions, values, read = _conditions(terms)
+    asked = read_terms(terms)
+    conditions = [term.condition for term in asked]
+    values = [value for term in asked for value in term.values]
     store = open_store(place)
     with Index.of(store) as index:
         if refresh:
             index.refresh(store, progress)
         rows = index.select(conditions, values, limit)
         total = len(rows) if limit and len(rows) < limit else index.number(conditions, values)
-    notes = []
+        notes = [] if rows else existing_values(index, asked)
     if damaged := [row for row in rows if row["damage"]]:
         notes.append(f"{damaged[0]['damage']}; assay store verify names all")
     return Found(
-        store=store.name, terms=read, total=total, items=[_item(row) for row in rows], notes=notes
+        store=store.name,
+        terms={term.name: term.text for term in asked},
+        total=total,
+        items=[_item(row) for row in rows],
+        notes=notes,
     )
 
 
@@ -146,78 +158,6 @@ def remove_item(item: str, place: str | None = None) -> Removed:
     return Removed(store=store.name, item=known[0].item, versions=[ref.manifest for ref in known])
 
 
-def _conditions(terms: Sequence[str]) -> tuple[list[str], list[Any], dict[str, str]]:
-    conditions: list[str] = []
-    values: list[Any] = []
-    read: dict[str, str] = {}
-    for term in terms:
-        name, sign, text = term.partition("=")
-        is_exact, text = text.startswith("="), text.removeprefix("=")
-        if not sign:
-            name, text = "any", term
-        elif name not in _TERMS:
-            raise unknown_name("term", name, _TERMS)
-        if not text:
-            raise InputError(f'term "{term}": expected NAME=TEXT, got no text')
-        condition, value = _condition(name, text, is_exact)
-        conditions.append(condition)
-        values += value
-        read[name] = text
-    return conditions, values, read
-
-
-def _condition(name: str, text: str, is_exact: bool) -> tuple[str, list[Any]]:
-    if name == "any":
-        columns = ("name", *TAXONOMY)
-        alternatives = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns)
-        return f"({alternatives} OR {_BY_TAG})", [_pattern(text)] * len(columns) + [text]
-    if name == "kind":
-        if text not in KINDS:
-            raise unknown_name("kind", text, KINDS)
-        return "kind = ?", [text]
-    if name == "tag":
-        return _BY_TAG, [text]
-    if name in ("since", "until"):
-        return f"created_at {'>=' if name == 'since' else '<'} ?", [_time(name, text)]
-    if name in ("sha256", "manifest"):
-        if not _DIGITS.fullmatch(text):
-            raise InputError(f"{name}: expected 4 to 64 hexadecimal digits, got {text!r}")
-        # A range, so that the start of a hash is found by the index.
-        span = [text, text + "g"]
-        if name == "manifest":
-            return "manifest >= ? AND manifest < ?", span
-        return "id IN (SELECT item FROM files WHERE sha256 >= ? AND sha256 < ?)", span
-    if is_exact:
-        return f"{name} = ? COLLATE NOCASE", [text]
-    return f"{name} LIKE ? ESCAPE '\\'", [_pattern(text)]
-
-
-def _pattern(text: str) -> str:
-    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
-
-
-def _time(name: str, text: str) -> float:
-    """A date, a time, or so long ago; without a zone in UTC. Until a date is until that day ends.
-
-    >>> _time("since", "1970-01-02"), _time("until", "1970-01-02")
-    (86400.0, 172800.0)
-    """
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            ago_s = parse_duration(name, text)
-        except InputError:
-            raise InputError(
-                f"{name}: expected a date such as 2026-11-01, or a time ago such as 7d or 90m, "
-                f"got {text!r}"
-            ) from None
-        return time.time() - ago_s
-    if name == "until" and _DATE.fullmatch(text):
-        when += timedelta(days=1)
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-
-
 def _item(row: Row) -> dict[str, Any]:
     return {
         "item": f"{row['kind']}/{row['name']}",
@@ -226,6 +166,7 @@ def _item(row: Row) -> dict[str, Any]:
         "created_at": row["created_at"],
         "pushed_at": row["pushed_at"],
         **{name: row[name] for name in TAXONOMY},
+        "catalog_accelerator": row["catalog_accelerator"],
         "verdict": row["verdict"],
         "metric": row["metric"],
         "ratio": None
@@ -235,6 +176,8 @@ def _item(row: Row) -> dict[str, Any]:
         "files": row["files"],
         "bytes": row["bytes"],
         "redacted": None if row["is_redacted"] is None else bool(row["is_redacted"]),
+        "unverified": row["unverified"],
+        "pushed_by": row["pushed_by"],
         "manifest": row["manifest"],
         "damage": row["damage"],
     }

@@ -12,11 +12,15 @@ from typing import Final
 
 from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import sync_folder
-from assay.store.backend import BOTH_WRITE, RESUMES, Entry, StoreError
+from assay.store.backend import BOTH_WRITE, Entry, StoreError, write_hint
 
 TEMPORARY: Final = "temporary/"
 """Files that are being written; what a killed process left there is garbage."""
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
+
+_READ_HINTS: Final = dict.fromkeys(
+    (errno.EACCES, errno.EPERM), "who runs this may not read there: ask its owner"
+)
 
 
 class Folder:
@@ -132,11 +136,5 @@ class Folder:
 
     def _error(self, what: str, error: OSError) -> StoreError:
         reason = error.strerror or str(error)
-        hint = RESUMES if what == "written" else None
-        if error.errno in (errno.ENOTDIR, errno.EEXIST):
-            hint = "a store is a folder: name one that is there, or can be made"
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint = "who runs this may not write there: name another folder, or ask its owner"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            hint = f"free some space: {RESUMES}"
+        hint = write_hint(error) if what == "written" else _READ_HINTS.get(error.errno or 0)
         return StoreError(f"store {self.name} cannot be {what}: {reason}", hint)

@@ -8,28 +8,31 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from assay import paths
 from assay.answers import Progress, silent
+from assay.catalog import accelerators
 from assay.closing import Closing
-from assay.errors import AssayError
+from assay.errors import AssayError, UnknownNameError
 from assay.store.backend import StoreError
 from assay.store.layout import Store
 from assay.store.manifest import TAXONOMY, Manifest, read_manifest
+from assay.store.pushers import pusher_of
 from assay.store.refs import Ref, refs
 from assay.store.tagging import Tag, all_tags
 
-VERSION: Final = 2
+VERSION: Final = 3
 _WAIT_S: Final = 30.0
 _SCHEMA: Final = """
 CREATE TABLE items (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, manifest TEXT NOT NULL,
     pushed_at REAL NOT NULL, created_at REAL, files INTEGER, bytes INTEGER,
-    model TEXT, engine TEXT, accelerator TEXT, workload TEXT,
+    model TEXT, engine TEXT, accelerator TEXT, workload TEXT, catalog_accelerator TEXT,
     verdict TEXT, metric TEXT, ratio REAL, ratio_lo REAL, ratio_hi REAL,
-    is_redacted INTEGER, damage TEXT,
+    is_redacted INTEGER, unverified TEXT, pushed_by TEXT, damage TEXT,
     UNIQUE (kind, name, manifest)
 );
 CREATE INDEX items_by_time ON items (created_at);
@@ -37,6 +40,7 @@ CREATE INDEX items_by_manifest ON items (manifest);
 CREATE INDEX items_by_model ON items (model COLLATE NOCASE);
 CREATE INDEX items_by_engine ON items (engine COLLATE NOCASE);
 CREATE INDEX items_by_accelerator ON items (accelerator COLLATE NOCASE);
+CREATE INDEX items_by_catalog_accelerator ON items (catalog_accelerator COLLATE NOCASE);
 CREATE INDEX items_by_workload ON items (workload COLLATE NOCASE);
 CREATE TABLE tags (
     kind TEXT NOT NULL, name TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (kind, name, tag)
@@ -51,6 +55,16 @@ CREATE INDEX files_by_item ON files (item);
 """
 
 Row = Mapping[str, Any]
+
+
+class IndexedVersion(NamedTuple):
+    """What the index has of a version."""
+
+    ref: Ref
+    manifest: Manifest | None
+    damage: str | None
+    """Why there is no manifest."""
+    pushed_by: str | None = None
 
 
 class Index(Closing):
@@ -85,7 +99,7 @@ class Index(Closing):
         tags = set(all_tags(store))
         rows = []
         for number, ref in enumerate(added):
-            rows.append((ref, *_read(store, ref)))
+            rows.append(_read(store, ref))
             progress(f"index: {number + 1:,} of {len(added):,}")
         with self._errors(), self._database:
             self._database.execute("DELETE FROM items WHERE damage IS NOT NULL")
@@ -99,26 +113,29 @@ class Index(Closing):
         self._database.executemany(gone, known - tags)
         self._database.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?, ?)", tags - known)
 
-    def add(self, rows: Iterable[tuple[Ref, Manifest | None, str | None]]) -> None:
+    def add(self, rows: Iterable[IndexedVersion]) -> None:
         """Add items; one without a manifest says by its damage why."""
-        for ref, manifest, damage in rows:
+        for ref, manifest, damage, pushed_by in rows:
             taxonomy = {} if manifest is None else manifest.taxonomy
             outcome = {} if manifest is None else manifest.outcome or {}
             ratio = outcome.get("ratio") or {}
             cursor = self._database.execute(
                 "INSERT OR IGNORE INTO items (kind, name, manifest, pushed_at, created_at, files, bytes, "
-                "model, engine, accelerator, workload, verdict, metric, ratio, ratio_lo, ratio_hi, "
-                "is_redacted, damage) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "model, engine, accelerator, workload, catalog_accelerator, verdict, metric, ratio, "
+                "ratio_lo, ratio_hi, is_redacted, unverified, pushed_by, damage) "
+                f"VALUES ({', '.join('?' * 21)})",
                 (
                     *ref,
                     None if manifest is None else manifest.created_at,
                     None if manifest is None else len(manifest.files),
                     None if manifest is None else manifest.total_bytes,
                     *(taxonomy.get(name) for name in TAXONOMY),
+                    catalog_name(taxonomy.get("accelerator")),
                     *(outcome.get(name) for name in ("verdict", "metric")),
                     *(ratio.get(name) for name in ("value", "lo", "hi")),
                     None if manifest is None else manifest.redaction is not None,
+                    None if manifest is None else manifest.unverified,
+                    pushed_by,
                     damage,
                 ),
             )
@@ -147,6 +164,21 @@ class Index(Closing):
         with self._errors():
             query = f"SELECT count(*) FROM items WHERE {where}"
             return int(self._database.execute(query, values).fetchone()[0])
+
+    def values(
+        self, column: str, conditions: Sequence[str], values: Sequence[Any], limit: int
+    ) -> tuple[list[str], int]:
+        """What a column, or `tag`, has among items that fulfill all conditions: the most frequent; how many."""
+        where = " AND ".join(conditions) or "1"
+        query = (
+            f"SELECT {column} AS text, count(*) AS number FROM items "
+            f"{'JOIN tags USING (kind, name)' if column == 'tag' else ''} "
+            f"WHERE text IS NOT NULL AND {where} GROUP BY text COLLATE NOCASE "
+            "ORDER BY number DESC, text"
+        )
+        with self._errors():
+            texts = [str(row["text"]) for row in self._database.execute(query, values)]
+        return texts[:limit], len(texts)
 
     def _tags(self, item: sqlite3.Row) -> list[str]:
         query = "SELECT tag FROM tags WHERE kind = ? AND name = ? ORDER BY tag"
@@ -202,9 +234,25 @@ class Index(Closing):
         )
 
 
-def _read(store: Store, ref: Ref) -> tuple[Manifest | None, str | None]:
+def _read(store: Store, ref: Ref) -> IndexedVersion:
+    pushed_by = pusher_of(store, ref)
     try:
-        return read_manifest(store, ref.manifest), None
+        return IndexedVersion(ref, read_manifest(store, ref.manifest), None, pushed_by)
     except AssayError as error:
         # One damaged manifest must not hide the other items.
-        return None, error.message
+        return IndexedVersion(ref, None, error.message, pushed_by)
+
+
+@cache
+def catalog_name(accelerator: str | None) -> str | None:
+    """The catalog's name of an accelerator, by which other commands take it; None of what it has not.
+
+    >>> catalog_name("NVIDIA H200"), catalog_name("Intel(R) Xeon(R) Processor")
+    ('h200_sxm', None)
+    """
+    if not accelerator:
+        return None
+    try:
+        return accelerators.find(accelerator).name
+    except UnknownNameError:
+        return None

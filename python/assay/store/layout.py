@@ -3,7 +3,7 @@
     assay-store.json            what marks a store: format and id
     objects/AB/DIGEST           bytes by their SHA-256, at most 8 MiB each
     manifests/AB/DIGEST         what an item is and which objects it is made of, by its own SHA-256
-    refs/KIND/NAME/DIGEST       empty: the item KIND/NAME has this manifest
+    refs/KIND/NAME/DIGEST       the item KIND/NAME has this manifest; who pushed it first, or empty
     tags/KIND/NAME/CODE         empty: the item KIND/NAME has this tag, in base 32
     pushes/ID                   the manifest of a push under way, whose objects stay
     sweeps/ID                   a removal of garbage under way, which pushes wait for
@@ -146,11 +146,6 @@ def _refuse_others(backend: Backend) -> None:
             f"{backend.name}: expected an empty place or a store, got other files, such as {other}",
             f"assay store init --store {backend.name.rstrip('/')}/assay makes one beside them",
         )
-
-
-def is_store(place: str) -> bool:
-    """Whether `init` has made a store there."""
-    return open_backend(place).entry(MARKER) is not None
 
 
 def _marked(backend: Backend, content: bytes) -> str:

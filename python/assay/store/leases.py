@@ -9,9 +9,9 @@ sees the other:
   those under way to end before it looks for objects.
 - A sweep writes its marker under `sweeps/`, then reads leases and refs, and spares what they name.
 
-Leases are renewed while a push goes on and expire when its process has died; the marker of a
-sweep whose process has died expires too, and a sweep removes nothing once half of that time has
-passed. All ages are by the clock of the store.
+Leases are renewed while a push goes on and expire when its process has died, on the machine of that
+process at once (`lease_locks.py`); the marker of a sweep whose process has died expires too, and a
+sweep removes nothing once half of that time has passed. All ages are by the clock of the store.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from assay.answers import Progress
 from assay.improve.journal.faults import fault_point
 from assay.plurals import count
 from assay.store.backend import Entry, StoreError
 from assay.store.layout import PUSHES, SWEEPS, Store
+from assay.store.lease_locks import dead, forget, is_dead, locked
 from assay.store.manifest import Manifest, parse
 
 LEASE_S: Final = 3600.0
@@ -42,11 +44,10 @@ def leased(
     store: Store, manifest: Manifest, progress: Progress, wait_s: float
 ) -> Iterator[Callable[[], None]]:
     """A block in which no sweep removes objects of a manifest; calling its value now and then renews it."""
-    key = f"{PUSHES}{secrets.token_hex(16)}"
+    name = secrets.token_hex(16)
+    key = f"{PUSHES}{name}"
     content = manifest.content()
-    store.backend.replace(key, content)
     renewed_s = time.monotonic()
-    fault_point("store.leased")
 
     def renew() -> None:
         nonlocal renewed_s
@@ -54,12 +55,24 @@ def leased(
             store.backend.replace(key, content)
             renewed_s = time.monotonic()
 
-    try:
-        _wait_for_sweeps(store, key, progress, wait_s)
-        yield renew
-    finally:
-        # Of an error too: a lease without a push would hold garbage for an hour.
-        _remove_quietly(store, key)
+    with locked(store.id, name):
+        store.backend.replace(key, content)
+        fault_point("store.leased")
+        try:
+            _wait_for_sweeps(store, key, progress, wait_s)
+            _release_dead(store)
+            yield renew
+        finally:
+            # Of an error too: a lease without a push would hold garbage for an hour.
+            if _remove_quietly(store, key):
+                forget(store.id, name)
+
+
+def _release_dead(store: Store) -> None:
+    """Remove what killed pushes of this machine have left: what goes on has a lease of its own by now."""
+    for name in dead(store.id):
+        if _remove_quietly(store, f"{PUSHES}{name}"):
+            forget(store.id, name)
 
 
 def _wait_for_sweeps(store: Store, lease: str, progress: Progress, wait_s: float) -> None:
@@ -82,15 +95,48 @@ def _live_sweeps(store: Store, now: float) -> int:
     return sum(now - sweep.modified < SWEEP_S for sweep in store.backend.entries(SWEEPS))
 
 
-def live_leases(store: Store, now: float) -> tuple[list[Manifest], list[Entry]]:
-    """The manifests of pushes under way, and leases that have expired."""
-    live, expired = [], []
+class PushUnderWay(NamedTuple):
+    """A push that has not ended, or was cut short on a machine that cannot be asked."""
+
+    item: str
+    bytes: int
+    renewed_at: float
+    """When it was last heard of, by the clock of the store."""
+    until: float
+    """When it counts as dead, unless it is heard of again; until then `gc` keeps what it needs."""
+    marker: str
+    """The key of its lease: once that object is removed, nothing is kept for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A push under way, or one that was cut short on another machine."""
+
+    key: str
+    manifest: Manifest
+    renewed_at: float
+    """When the push was last heard of, by the clock of the store."""
+
+    def under_way(self, nbytes: int) -> PushUnderWay:
+        """The push as answers list it."""
+        until = self.renewed_at + LEASE_S
+        return PushUnderWay(self.manifest.item, nbytes, self.renewed_at, until, self.key)
+
+
+def leases(store: Store, now: float | None = None) -> tuple[list[Lease], list[Entry]]:
+    """The leases of pushes under way, and those of processes of this machine that have ended.
+
+    With `now`, the time by the clock of the store, those that have expired by it are among the latter.
+    """
+    live, ended = [], []
     for entry in list(store.backend.entries(PUSHES)):
-        if now - entry.modified > LEASE_S:
-            expired.append(entry)
+        has_expired = now is not None and now - entry.modified > LEASE_S
+        if has_expired or is_dead(store.id, entry.key.removeprefix(PUSHES)):
+            ended.append(entry)
         elif (content := store.backend.read(entry.key)) is not None:
-            live.append(parse(content, f"store {store.name}: lease {entry.key}"))
-    return live, expired
+            manifest = parse(content, f"store {store.name}: lease {entry.key}")
+            live.append(Lease(entry.key, manifest, entry.modified))
+    return live, ended
 
 
 class Sweep:
@@ -118,9 +164,10 @@ class Sweep:
         _remove_quietly(self._store, self._key)
 
 
-def _remove_quietly(store: Store, key: str) -> None:
+def _remove_quietly(store: Store, key: str) -> bool:
     """Remove a marker; where that fails it expires by itself."""
     try:
         store.backend.remove(key)
     except StoreError:
-        return
+        return False
+    return True

@@ -56,6 +56,8 @@ class Manifest:
     """What a run came to: `verdict`, `metric`, and `ratio` with `value`, `lo` and `hi`."""
     redaction: Mapping[str, Any] | None = None
     """What was taken out of it, and the SHA-256 of the files as they were before."""
+    unverified: str | None = None
+    """Why a run does not verify that was pushed all the same."""
 
     @property
     def item(self) -> str:
@@ -93,6 +95,8 @@ class Manifest:
             data["outcome"] = dict(self.outcome)
         if self.redaction is not None:
             data["redaction"] = dict(self.redaction)
+        if self.unverified is not None:
+            data["unverified"] = self.unverified
         return canonical(data).encode()
 
 
@@ -146,6 +150,7 @@ def parse(content: bytes, what: str) -> Manifest:
             is_file=bool(data["is_file"]),
             outcome=_outcome(data.get("outcome")),
             redaction=data.get("redaction"),
+            unverified=None if data.get("unverified") is None else str(data["unverified"]),
         )
         _check_paths(manifest)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

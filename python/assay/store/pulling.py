@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,12 +24,12 @@ from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import sync_folder
 from assay.observe import store as traces
 from assay.observe.telemetry.sinks import parquet as telemetry
-from assay.store.backend import RESUMES, DamagedError, StoreError
+from assay.store.backend import DamagedError, StoreError, write_hint
 from assay.store.layout import Store, digest_of, object_key, open_store
 from assay.store.manifest import Manifest, StoredFile, read_manifest
 from assay.store.refs import Ref, versions
 
-_AGAIN: Final = "assay store verify says more; pushing the item again mends it"
+AGAIN: Final = "assay store verify says more; pushing the item again mends it"
 
 
 class PlaceTakenError(InputError):
@@ -63,7 +63,8 @@ def pull(
     """Fetch an item; `to` is where it goes, by default where commands look for its kind."""
     store = open_store(place)
     ref, notes = chosen_version(store, item, version)
-    return replace(pull_version(store, ref.manifest, to=to, progress=progress), notes=notes)
+    pulled = pull_version(store, ref.manifest, to=to, progress=progress)
+    return replace(pulled, notes=[*notes, *pulled.notes])
 
 
 def chosen_version(store: Store, item: str, version: str | None) -> tuple[Ref, list[str]]:
@@ -99,7 +100,15 @@ def pull_version(
         bytes=manifest.total_bytes,
         fetched_bytes=fetched,
         was_there=was_there,
+        notes=unverified_notes({manifest.item: manifest.unverified}),
     )
+
+
+def unverified_notes(reasons: Mapping[str, str | None]) -> list[str]:
+    """What a reader must know of items that were pushed although they do not verify."""
+    return [
+        f"{item} was pushed as not verified: {reason}" for item, reason in reasons.items() if reason
+    ]
 
 
 def target_of(kind: str, name: str, to: Path | None) -> Path:
@@ -147,7 +156,7 @@ def _fetch(store: Store, manifest: Manifest, digest: str, target: Path, progress
             _name(staging, target, manifest)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StoreError(f"{target} cannot be written: {reason}", RESUMES) from None
+        raise StoreError(f"{target} cannot be written: {reason}", write_hint(error)) from None
     return fetched
 
 
@@ -180,13 +189,13 @@ def _fetch_file(store: Store, manifest: Manifest, file: StoredFile, path: Path) 
                 what = "missing" if content is None else "damaged"
                 raise DamagedError(
                     f"store {store.name}: object {own[:16]} of {manifest.item} ({file.path}) is {what}",
-                    _AGAIN,
+                    AGAIN,
                 )
             whole.update(content)
             out.write(content)
         if whole.hexdigest() != file.sha256:
             raise DamagedError(
-                f"store {store.name}: {file.path} of {manifest.item} is not what was pushed", _AGAIN
+                f"store {store.name}: {file.path} of {manifest.item} is not what was pushed", AGAIN
             )
         out.flush()
         os.fsync(out.fileno())

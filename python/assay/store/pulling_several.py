@@ -14,10 +14,17 @@ from typing import Any, Literal, NamedTuple
 from assay.answers import Answer, Progress, silent
 from assay.plurals import count
 from assay.store.backend import DamagedError, StoreError
-from assay.store.finding import find
+from assay.store.finding import Found, find
 from assay.store.layout import Store, open_store
 from assay.store.manifest import read_manifest
-from assay.store.pulling import PlaceTakenError, chosen_version, pull_version, target_of
+from assay.store.pulling import (
+    AGAIN,
+    PlaceTakenError,
+    chosen_version,
+    pull_version,
+    target_of,
+    unverified_notes,
+)
 from assay.store.refs import Ref, versions
 
 Row = Mapping[str, Any]
@@ -38,6 +45,8 @@ class PulledItem(NamedTuple):
     its place, which a pull compares."""
     reason: str | None = None
     """Why it was refused."""
+    hint: str | None = None
+    """What to do about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +100,7 @@ def pull_several(
         bytes=total,
         fetched_bytes=sum(each.fetched_bytes for each in pulled),
         items=pulled,
-        notes=_notes(found.items, rows) if found else (),
+        notes=[*(_notes(found) if found else ()), *_unverified(pulled, rows)],
         problem=_problem(pulled),
     )
 
@@ -110,7 +119,7 @@ def would_pull(
         bytes=row["bytes"] or 0,
         fetched_bytes=0,
         items=[_pulled(store, row, to, True, silent)],
-        notes=notes,
+        notes=[*notes, *unverified_notes({ref.item: row["unverified"]})],
     )
 
 
@@ -120,8 +129,9 @@ def _row(store: Store, ref: Ref) -> Row:
     try:
         manifest = read_manifest(store, ref.manifest)
     except DamagedError:
-        return {**row, "files": None, "bytes": None}
-    return {**row, "files": len(manifest.files), "bytes": manifest.total_bytes}
+        return {**row, "files": None, "bytes": None, "unverified": None}
+    sizes = {"files": len(manifest.files), "bytes": manifest.total_bytes}
+    return {**row, **sizes, "unverified": manifest.unverified}
 
 
 def _latest(rows: Sequence[Row]) -> dict[str, Row]:
@@ -134,14 +144,22 @@ def _latest(rows: Sequence[Row]) -> dict[str, Row]:
     return latest
 
 
-def _notes(matching: Sequence[Row], chosen: Mapping[str, Row]) -> list[str]:
-    """What a reader must know of versions that are not pulled."""
-    if not (others := len(matching) - len(chosen)):
+def _notes(found: Found) -> Sequence[str]:
+    """What a reader must know where nothing matches, and of versions that are not pulled."""
+    if not found.items:
+        return found.notes
+    if not (others := found.total - len({row["item"] for row in found.items})):
         return []
     return [
         f"not pulled: {count(others, 'earlier version')} of these items; assay store find lists "
         "them, and pull ITEM --manifest takes one"
     ]
+
+
+def _unverified(pulled: Sequence[PulledItem], rows: Mapping[str, Row]) -> list[str]:
+    return unverified_notes(
+        {each.item: rows[each.item]["unverified"] for each in pulled if each.outcome != "refused"}
+    )
 
 
 def _pulled(
@@ -154,7 +172,7 @@ def _pulled(
     try:
         pulled = pull_version(store, row["manifest"], to=target, progress=progress)
     except (DamagedError, PlaceTakenError) as error:
-        return PulledItem(*known, 0, "refused", error.message)
+        return PulledItem(*known, 0, "refused", error.message, error.hint)
     return PulledItem(*known, pulled.fetched_bytes, "there" if pulled.was_there else "pulled")
 
 
@@ -164,5 +182,5 @@ def _problem(pulled: Sequence[PulledItem]) -> StoreError | None:
         return None
     return StoreError(
         f"{len(refused)} of {count(len(pulled), 'item')} not pulled: {refused[0].reason}",
-        "the others are in their places; the same command goes on with these",
+        f"{refused[0].hint or AGAIN}; the others are not fetched again",
     )

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.improve.journal.faults import fault_point
+from assay.plurals import count
 from assay.store.backend import StoreError
 from assay.store.describing import Item
 from assay.store.layout import (
@@ -29,6 +30,7 @@ from assay.store.layout import (
 )
 from assay.store.leases import SWEEP_S, leased
 from assay.store.manifest import Manifest, StoredFile
+from assay.store.pushers import this_pusher
 from assay.store.tagging import add_tags, check_tags
 
 _READABLE: Final = "push it again when nothing writes to it any more"
@@ -51,12 +53,20 @@ class Sent(NamedTuple):
     """Whether the store had it, but not all of it, or not whole."""
 
 
+class Refused(NamedTuple):
+    """A run that was not pushed, and why it does not verify."""
+
+    item: str
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pushed(Answer):
     """Items that are in the store now."""
 
     store: str
     items: Sequence[Sent]
+    refused: Sequence[Refused] = ()
 
 
 def push(
@@ -65,13 +75,39 @@ def push(
     *,
     tags: Sequence[str] = (),
     check: bool = True,
+    unverified: bool = False,
     progress: Progress = silent,
 ) -> Pushed:
-    """Push items; without `check`, objects that the store has count as whole if their size is right."""
+    """Push items; without `check`, objects that the store has count as whole if their size is right.
+
+    A run that does not verify is left out, unless `unverified`, which marks it as such.
+    """
     check_tags(tags)
     store = open_store(place)
-    sent = [push_item(store, item, tags=tags, check=check, progress=progress) for item in items]
-    return Pushed(store=store.name, items=sent, notes=store.backend.notes)
+    refused = [] if unverified else [item for item in items if item.unverified]
+    sent = [
+        push_item(store, item, tags=tags, check=check, progress=progress)
+        for item in items
+        if item not in refused
+    ]
+    return Pushed(
+        store=store.name,
+        items=sent,
+        refused=[Refused(f"{item.kind}/{item.name}", item.unverified or "") for item in refused],
+        notes=store.backend.notes,
+        problem=_problem(refused, len(items)),
+    )
+
+
+def _problem(refused: Sequence[Item], number: int) -> InputError | None:
+    if not refused:
+        return None
+    first = refused[0]
+    reason = f"{first.kind} {first.name} does not verify: {first.unverified}"
+    return InputError(
+        f"{len(refused)} of {count(number, 'item')} not pushed: {reason}",
+        "assay verify-report lists what failed; --unverified pushes it, marked as not verified",
+    )
 
 
 def push_item(
@@ -109,7 +145,9 @@ def push_item(
             store.backend.replace(manifest_key(digest), content)
             is_manifest_sent = True
         fault_point("store.manifest")
-        is_new = store.backend.create(ref_key(manifest.kind, manifest.name, digest), b"")
+        # A copy without names has none of who made it either.
+        pusher = b"" if manifest.redaction else this_pusher().encode()
+        is_new = store.backend.create(ref_key(manifest.kind, manifest.name, digest), pusher)
         fault_point("store.ref")
         add_tags(store, manifest.kind, manifest.name, tags)
     return Sent(
@@ -140,6 +178,7 @@ def manifest_of(item: Item, progress: Progress = silent) -> Manifest:
         is_file=item.is_file,
         outcome=item.outcome,
         redaction=item.redaction,
+        unverified=item.unverified,
     )
 
 

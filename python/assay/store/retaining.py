@@ -7,13 +7,13 @@ signed, a redacted copy states the hashes of its files, or a push of its item is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from assay.errors import InputError
 from assay.report.run_files import SIGNATURE
-from assay.store.manifest import TAXONOMY, Manifest
+from assay.store.manifest import TAXONOMY, Manifest, StoredFile
 from assay.store.refs import Ref
 from assay.store.tagging import KEEP, Tag
 
@@ -64,10 +64,12 @@ def retention(
     tags: Iterable[Tag],
     pushed: Sequence[Manifest],
     now: float,
+    is_signed: Callable[[StoredFile], bool],
 ) -> Retention:
     """The versions that go, of all in the store.
 
-    `matching` are the manifests that fulfill the terms, `pushed` those of pushes under way.
+    `matching` are the manifests that fulfill the terms, `pushed` those of pushes under way;
+    `is_signed` says whether a report.sig is one.
     """
     expired = _expired(policy, manifests, set(matching), now)
     kept_items = {(tag.kind, tag.name) for tag in tags if tag.tag == KEEP}
@@ -76,7 +78,7 @@ def retention(
     for ref in expired:
         if (ref.kind, ref.name) in kept_items:
             spared[ref] = f"tagged {KEEP}"
-        elif any(file.path == SIGNATURE for file in manifests[ref].files):
+        elif any(file.path == SIGNATURE and is_signed(file) for file in manifests[ref].files):
             spared[ref] = "its report is signed"
         elif (ref.kind, ref.name) in pushed_items:
             spared[ref] = "a push of it is under way"

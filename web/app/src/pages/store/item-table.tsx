@@ -23,7 +23,12 @@ const COLUMNS: readonly Column<StoredItem>[] = [
     name: "made",
     title: "Made (UTC)",
     key: (item) => item.created_at,
-    cell: (item) => when(item.created_at),
+    cell: (item) => (
+      <>
+        {when(item.created_at)}
+        {item.pushed_by && <div className="muted small">pushed by {item.pushed_by}</div>}
+      </>
+    ),
   },
   {
     name: "about",
@@ -72,6 +77,11 @@ const COLUMNS: readonly Column<StoredItem>[] = [
           </a>
         ))}
         {item.redacted && <Tag>redacted</Tag>}
+        {item.unverified && (
+          <span title={item.unverified}>
+            <Tag tone="bad">not verified</Tag>
+          </span>
+        )}
         {item.damage && (
           <span title={item.damage}>
             <Tag tone="bad">damaged</Tag>

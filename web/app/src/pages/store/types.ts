@@ -22,6 +22,9 @@ export interface StoredItem {
   readonly files: number | null;
   readonly bytes: number | null;
   readonly redacted: boolean | null;
+  /** Why a run does not verify, where it was pushed nevertheless. */
+  readonly unverified: string | null;
+  readonly pushed_by: string | null;
   readonly manifest: string;
   readonly damage: string | null;
 }
