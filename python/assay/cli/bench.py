@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from assay.cli import options, styles
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, table, working, wrapped
-from assay.errors import AssayError, CheckFailedError, InputError
+from assay.errors import AssayError, CheckFailedError, InputError, NoDataError
 
 if TYPE_CHECKING:
     from assay.bench import Comparison, Result
@@ -22,7 +22,9 @@ Tolerance = Annotated[
 FailOnRegression = Annotated[
     bool,
     option(
-        "--fail-on-regression", "End with exit code 1 if a figure regressed or cannot be compared."
+        "--fail-on-regression",
+        "End with exit code 1 if a figure regressed or cannot be compared, with 3 if its value and its ratio "
+        "to a reference contradict each other.",
     ),
 ]
 Markdown = Annotated[bool, option("--markdown", "Print a Markdown table.")]
@@ -40,6 +42,14 @@ RivalPython = Annotated[
         "Run the rivals of a workload in this interpreter, of an environment that has their packages.",
     ),
 ]
+Seconds = Annotated[
+    float | None,
+    option(
+        "--seconds SECONDS",
+        "Seconds of rounds of each case, which its seeds share: 2.5 (1 on a GPU, 0.12 with --quick) "
+        "unless given here or by the claim. More rounds make intervals narrower.",
+    ),
+]
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -53,8 +63,9 @@ def bench_run_command(
         str,
         argument(
             "CLAIM",
-            "What to measure: a bench.toml, the name of a claim in bench/claims, a workload, or a "
-            "suite: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
+            "What to measure: a bench.toml or its folder, the name of a claim in bench/claims, a "
+            "workload (order-book, order-book-feed, perception, protein), or a suite: ceilings, ops, gemm, "
+            "gemv, attention, decode, speculation, pool, "
             "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
             "load (the client of assay load), improve (searches and experiments over recorded "
             "blocks), speech (to text and back), order-book-latency (beside a flood) or serving "
@@ -69,7 +80,12 @@ def bench_run_command(
         bool, option("--quick", "Small sizes and few samples: a smoke test, not a measurement.")
     ] = False,
     sizes: Annotated[
-        str | None, option("--sizes SIZES", "Sizes instead of the suite's, such as 512,64x1Kx1K.")
+        str | None,
+        option(
+            "--sizes SIZES",
+            "Sizes instead of the suite's, such as 512,64x1Kx1K: K, M and G multiply by 1024, and "
+            "numbers alone are taken as they are.",
+        ),
     ] = None,
     dtypes: Annotated[
         str | None, option("--dtypes DTYPES", "Element types or formats, such as bf16,q8_0.")
@@ -94,6 +110,7 @@ def bench_run_command(
     seeds: Annotated[
         int | None, option("--seeds COUNT", "Seeds of the inputs, which share the time of a run.")
     ] = None,
+    seconds: Seconds = None,
     knob: Annotated[
         list[str] | None, option("--knob NAME=VALUE", "A setting of a workload. May be repeated.")
     ] = None,
@@ -123,6 +140,7 @@ def bench_run_command(
             ("--dtypes", dtypes),
             ("--compare", compare),
             ("--rival-python", rival_python),
+            ("--seconds", seconds),
         ):
             if value is not None:
                 raise InputError(f"{option}: expected none for the suite serving, got {value}")
@@ -150,6 +168,7 @@ def bench_run_command(
         rivals=rival or (),
         cases=case or (),
         seeds=seeds,
+        seconds=seconds,
         settings=read_knobs(knob or ()),
         rival_python=rival_python,
     )
@@ -157,7 +176,7 @@ def bench_run_command(
     # Measuring takes minutes: check the files first.
     earlier = None if compare is None else bench.load(compare, is_judged=fail_on_regression)
     if earlier is not None:
-        check_comparable(named.suite, earlier)
+        check_comparable(named.suite, earlier, claim)
     if save is not None:
         require_writable(save)
     with working(f"measuring {claim}", log=True) as progress:
@@ -204,6 +223,12 @@ def problem_of(
     for verdict in ("regressed", "invalid"):
         if entries := compared.of(verdict):
             return CheckFailedError(f"{verdict}: {', '.join(entry.name for entry in entries)}")
+    contradicted = [entry.name for entry in compared.verdicts if entry.may_be_slower]
+    if contradicted:
+        return NoDataError(
+            f"undecided: value and ratio contradict each other: {', '.join(contradicted)}",
+            "measure both again, in turns, on a quieter machine",
+        )
     if not compared.verdicts:
         return CheckFailedError("nothing to compare: no figure is in both results")
     return None
@@ -219,6 +244,8 @@ def result_text(
     yield from table(header, [_styled(line) for line in lines], canvas, right=RIGHT)
     yield ""
     for line in conditions(result):
+        yield from wrapped(line, canvas, "", styles.FAINT)
+    for line in compared.notes if compared is not None else ():
         yield from wrapped(line, canvas, "", styles.FAINT)
     if compared is not None and compared.only_then:
         missing = f"in the file but not measured: {', '.join(compared.only_then)}"

@@ -12,8 +12,8 @@ from assay.errors import AssayError, CheckFailedError, InputError, unknown_name
 
 ACTIONS: Final = ("build", "verify", "list", "evict")
 MANIFEST: Final = Path("manifest.json")
-_BUDGET: Final = re.compile(r"([0-9]{1,9})(?: ?(MB|GB|TB))?")
-_BYTES: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
+_BUDGET: Final = re.compile(r"([0-9]{1,15})(?: ?(KB|kB|MB|GB|TB))?")
+_BYTES: Final = {"KB": 10**3, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 
 
 def bench_manifest_command(
@@ -37,7 +37,11 @@ def bench_manifest_command(
         Path, option("--manifest FILE", "Where the manifest is written, and read.")
     ] = MANIFEST,
     budget: Annotated[
-        str, option("--budget SIZE", "What staged data sets may take together: 500MB, 20GB.")
+        str,
+        option(
+            "--budget SIZE",
+            "What staged data sets may take together: 500MB, 20GB; KB, MB, GB and TB are powers of 1000.",
+        ),
     ] = "20GB",
     as_json: options.Json = False,
 ) -> Report:
@@ -79,7 +83,10 @@ def bench_manifest_command(
 def _budget(text: str) -> int:
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"--budget: expected a size such as 500MB or 20GB, got {text!r}")
+        raise InputError(
+            f"--budget: expected bytes, or a number with KB, MB, GB or TB, got {text!r}",
+            "--budget 500MB",
+        )
     return int(match[1]) * _BYTES[match[2]]
 
 

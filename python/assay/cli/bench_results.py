@@ -11,6 +11,7 @@ from assay.cli.bench import (
     FailOnRegression,
     Markdown,
     RivalPython,
+    Seconds,
     Tolerance,
     check_tolerance,
     problem_of,
@@ -24,6 +25,7 @@ from assay.errors import AssayError, CheckFailedError, NoDataError
 
 if TYPE_CHECKING:
     from assay.bench import Result
+    from assay.bench.claims.claim import Gates
     from assay.bench.claims.judging import GateLine
     from assay.bench.claims.reproducing import Reproduced
 
@@ -104,6 +106,7 @@ def bench_gate_command(
         bool, option("--quick", "Small sizes and few samples: a smoke test of the gate.")
     ] = False,
     rival_python: RivalPython = None,
+    seconds: Seconds = None,
     save: Annotated[
         Path | None, option("--save FILE", "Write the result as JSON, after each case.")
     ] = None,
@@ -122,13 +125,15 @@ def bench_gate_command(
     named = reading.claim_named(claim)
     earlier = None if baseline is None else bench.load(baseline, is_judged=True)
     if earlier is not None:
-        check_comparable(named.suite, earlier)
+        check_comparable(named.suite, earlier, claim)
     if result is not None:
         judged = bench.load(result, is_judged=True)
-        check_comparable(named.suite, judged)
-        rerunning.check_asked(named, judged)
+        check_comparable(named.suite, judged, claim)
+        rerunning.check_asked(named, judged, result)
     else:
-        asked = running.Asked(device=device, quick=quick, is_gated=True, rival_python=rival_python)
+        asked = running.Asked(
+            device=device, quick=quick, seconds=seconds, is_gated=True, rival_python=rival_python
+        )
         prepared = running.prepare(named, asked)
         if save is not None:
             require_writable(save)
@@ -147,12 +152,35 @@ def bench_gate_command(
         data,
         lambda canvas: _gates(lines, verdict, judged, canvas),
         as_json,
-        _failure(lines),
-        notes=seal_notes(judged, earlier),
+        _failure(lines, _longer(claim, judged, is_saved=result is not None)),
+        notes=[*seal_notes(judged, earlier), *_unjudged(named.gates, earlier)],
     )
 
 
-def _failure(lines: "list[GateLine]") -> AssayError | None:
+def _longer(claim: str, judged: "Result", *, is_saved: bool) -> str:
+    """What decides: a command that measures four times as long."""
+    from assay.bench.harness.session import seconds_of
+
+    seconds = 4 * seconds_of(judged)
+    words = (
+        f"run {claim} --seconds {seconds:g} --save FILE"
+        if is_saved
+        else f"gate {claim} --seconds {seconds:g}"
+    )
+    return f"assay bench {words} measures four times as long; a quieter machine helps, too"
+
+
+def _unjudged(gates: "Gates", baseline: "Result | None") -> list[str]:
+    """A note where no gate says anything about speed."""
+    if gates.target or gates.saturation is not None or baseline is not None:
+        return []
+    return [
+        "no speed is judged: the claim has neither [[gates.target]] nor gates.saturation, and there is "
+        "no --baseline"
+    ]
+
+
+def _failure(lines: "list[GateLine]", hint: str) -> AssayError | None:
     from assay.bench.claims import judging
 
     verdict = judging.overall(lines)
@@ -164,9 +192,7 @@ def _failure(lines: "list[GateLine]") -> AssayError | None:
     named = "; ".join(about[:3]) + (f" and {len(about) - 3} more" if len(about) > 3 else "")
     if verdict == judging.FAILED:
         return CheckFailedError(f"failed: {named}")
-    return NoDataError(
-        f"undecided: {named}", "a quieter machine, more seeds or longer rounds decide"
-    )
+    return NoDataError(f"undecided: {named}", hint)
 
 
 def _gates(
@@ -220,10 +246,13 @@ def bench_reproduce_command(
     held against it, and figures that depend on no machine. Exit code 1: a figure is outside.
     """
     from assay import bench
-    from assay.bench.claims import reproducing, rerunning
+    from assay.bench.claims import reading, reproducing, rerunning
 
     then = bench.load(result)
     named = rerunning.claim_of(then, None if claim is None else str(claim))
+    run_it = f"assay bench run {reading.as_typed(named)} --save FILE"
+    other = f"other code reproduces nothing: {run_it}, then assay bench compare FILE {result}"
+    rerunning.check_code(named, then, result, other, is_judged=False)
     prepared = rerunning.again(
         then, named, sizes=sizes, cases=case or (), rival_python=rival_python
     )
@@ -238,6 +267,7 @@ def bench_reproduce_command(
         "same_machine": now.machine["fingerprint"] == then.machine["fingerprint"],
         "then": reproducing.machine_text(then),
         "now": reproducing.machine_text(now),
+        "differences": list(_differences(now, then)),
         "figures": [row.to_data() for row in rows],
     }
     return Report(
@@ -259,14 +289,14 @@ def _apart(rows: "list[Reproduced]") -> AssayError | None:
         return None
     return NoDataError(
         "undecided: no figure is within its spread, and none is outside",
-        "longer rounds on a quieter machine decide; another one is compared by rivals and ceilings only",
+        "a quieter machine decides, or a result of longer rounds: assay bench run CLAIM --seconds 10 "
+        "--save FILE; another machine is compared by rivals and ceilings only",
     )
 
 
 def _reproduced(
     now: "Result", then: "Result", rows: "list[Reproduced]", canvas: Canvas
 ) -> Iterator[Line]:
-    from assay.bench.claims.reproducing import machine_text
     from assay.bench.harness.table import number
 
     cells: list[list[Any]] = [
@@ -277,17 +307,33 @@ def _reproduced(
             f"{number(row.band.low)} to {number(row.band.high)}",
             number(row.now),
             f"{number(row.interval.low)} to {number(row.interval.high)}",
-            row.by,
+            f"{row.by}; {row.doubt}" if row.doubt else row.by,
         ]
         for row in rows
     ]
     header = ("figure", "verdict", "then", "its spread", "now", "interval", "by")
+    # First: what is not the same is no reproduction of it.
+    differences = list(_differences(now, then))
+    for text in differences:
+        yield from wrapped(text, canvas)
+    if differences:
+        yield ""
     yield from table(header, cells, canvas, right=(2, 4))
-    yield ""
-    for name, version in now.versions.items():
-        if version != then.versions.get(name, version):
-            text = f"{name}: {then.versions[name]} then, {version} now"
-            yield from wrapped(text, canvas, "", styles.FAINT)
-    if now.machine["fingerprint"] != then.machine["fingerprint"]:
-        text = f"another machine: {machine_text(then)} then, {machine_text(now)} now"
+    busy = [when for result, when in ((then, "then"), (now, "now")) if result.was_busy]
+    if busy:
+        yield ""
+        text = f"the machine was busy with other work {' and '.join(busy)}: measure again when it is not"
         yield from wrapped(text, canvas, "", styles.FAINT)
+
+
+def _differences(now: "Result", then: "Result") -> Iterator[str]:
+    """What is not as it was then: the machine, versions, and Assay itself."""
+    from assay.bench.claims.reproducing import machine_text
+
+    if now.machine["fingerprint"] != then.machine["fingerprint"]:
+        yield f"another machine: {machine_text(then)} then, {machine_text(now)} now"
+    commits = {"Assay's commit": (then.commit, now.commit)}
+    versions = {name: (then.versions.get(name, new), new) for name, new in now.versions.items()}
+    for name, (old, new) in (commits | versions).items():
+        if old != new:
+            yield f"{name}: {old or 'unknown'} then, {new or 'unknown'} now"

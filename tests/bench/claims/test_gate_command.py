@@ -403,3 +403,87 @@ def test_a_harness_that_fakes_its_work_fails_the_gate(
     outcome = cli("gate", "running-sums", "--quick")
     assert outcome.code == 1
     assert complaint in " ".join(outcome.out.split())
+
+
+def test_a_claim_that_judges_no_speed_says_so(cli: Callable[..., Outcome], thing: Thing) -> None:
+    note = "no speed is judged"
+    assert note not in cli("gate", "bench.toml").err
+    Path("bench.toml").write_text(CLAIM.partition("[gates]")[0])
+    assert note in cli("gate", "bench.toml", "--save", "kept.json").err
+    assert note not in cli("gate", "bench.toml", "--baseline", "kept.json").err
+
+
+def test_what_is_undecided_is_measured_longer(cli: Callable[..., Outcome], thing: Thing) -> None:
+    Path("bench.toml").write_text(CLAIM.replace("at_least = 1.5", "at_least = 2.0"))
+    outcome = cli("gate", "bench.toml", "--seconds", "0.5", "--save", "kept.json")
+    assert outcome.code == 3
+    assert "hint: assay bench gate bench.toml --seconds 2 measures four times as" in outcome.err
+    saved = cli("gate", "bench.toml", "--result", "kept.json")
+    assert "hint: assay bench run bench.toml --seconds 2 --save FILE measures" in saved.err
+
+
+def test_a_result_that_was_measured_shorter_than_the_claim_says_is_not_judged(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    judge = ("gate", "bench.toml", "--result", "kept.json")
+    cli("run", "bench.toml", "--save", "kept.json")
+    Path("bench.toml").write_text(f"{CLAIM}[run]\nseconds = 4\n")
+    usual = cli(*judge)
+    assert usual.code == 2
+    assert "seconds: expected at least 4, got a result of the usual" in usual.err
+    for seconds, code in (("3", 2), ("4", 0), ("5", 0)):
+        cli("run", "bench.toml", "--seconds", seconds, "--save", "kept.json")
+        assert cli(*judge).code == code
+    cli("reproduce", "kept.json", "--save", "again.json")
+    again = bench.load(Path("again.json"))
+    assert again.options is not None
+    assert again.options["seconds"] == 5
+
+
+def test_hints_name_a_claim_as_it_was_typed(cli: Callable[..., Outcome], thing: Thing) -> None:
+    Path("own").mkdir()
+    Path("own/bench.toml").write_text(CLAIM.replace('"thing"', '"inner"'))
+    cli("run", "own", "--save", "kept.json")
+    Path("own/bench.toml").write_text(CLAIM.replace('"thing"', '"inner"').replace("6]", "7]"))
+    other = cli("gate", "own", "--result", "kept.json")
+    assert "data: expected what was measured, seeds = [4, 5, 6], got seeds = [4, 5, 7]" in other.err
+    assert "hint: assay bench run own --save FILE measures the claim as it is now" in other.err
+
+
+def test_a_reproduction_leads_with_what_is_not_the_same(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    data = json.loads(Path("kept.json").read_text())
+    del data["sha256"]
+    data["commit"], data["other_cores"] = "0123456789ab", 1e3
+    Path("kept.json").write_text(json.dumps(data))
+    lines = cli("reproduce", "kept.json").out.splitlines()
+    assert lines[0].startswith("Assay's commit: 0123456789ab then, ")
+    assert any("the machine was busy with other work then" in line for line in lines)
+    (first, *_) = json.loads(cli("reproduce", "kept.json", "--json").out)["differences"]
+    assert first == lines[0]
+
+
+def test_a_reproduction_whose_rival_moved_is_undecided(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    cli("run", "bench.toml", "--save", "kept.json")
+    thing.rival = Subject("NumPy", lambda _: 0.6, SelfTimedClock(), 1e9)
+    outcome = cli("reproduce", "kept.json", "--json")
+    assert outcome.code == 3
+    (figure,) = json.loads(outcome.out)["figures"]
+    assert figure["verdict"] == "undecided"
+    assert figure["doubt"].startswith("by value within its spread: ")
+
+
+def test_a_regression_by_ratio_alone_is_exit_code_three(
+    cli: Callable[..., Outcome], thing: Thing
+) -> None:
+    cli("run", "bench.toml", "--save", "then.json")
+    thing.rival = Subject("NumPy", lambda _: 0.06, SelfTimedClock(), 1e9)
+    cli("run", "bench.toml", "--save", "now.json")
+    outcome = cli("compare", "now.json", "then.json", "--fail-on-regression")
+    assert outcome.code == 3
+    assert "undecided: value and ratio contradict each other: thing" in outcome.err
+    assert "NumPy was 3.33 times as fast as then" in " ".join(outcome.out.split())

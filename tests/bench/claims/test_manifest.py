@@ -16,6 +16,7 @@ from assay.bench.claims import running, staging
 from assay.bench.claims.reading import read_claim
 from assay.bench.harness.case import Settings
 from assay.cli.app import run
+from assay.cli.bench_data import _budget
 from assay.errors import InputError
 from assay.runtime.hardware import Device
 from running_sums import RunningSums
@@ -131,9 +132,63 @@ def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"no archive")
     digest = hashlib.sha256(b"no archive").hexdigest()
     path.write_text(CLAIM.format(name="a", sha256=digest))
-    prepared = running.prepare(read_claim(path), running.Asked())
     with pytest.raises(InputError, match="expected a NumPy archive"):
-        prepared.suite.cases(prepared.settings)
+        running.prepare(read_claim(path), running.Asked())
+
+
+@pytest.mark.parametrize("units", [99, 101, 10**9])
+def test_units_that_are_not_those_of_the_file_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], units: int
+) -> None:
+    path = recorded(tmp_path / "a", "a", 1)
+    path.write_text(path.read_text().replace("units = 100", f"units = {units}"))
+    assert run(["bench", "run", "a", "--quick"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()[-2:]
+    assert "data.units: expected the frames of a.npz, whose array values has 100 rows, got" in error
+    assert f"{units:,} frames are {units:,} rows" in hint
+
+
+def test_a_file_without_the_arrays_of_its_workload_is_refused(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a", "a", 1)
+    file = tmp_path / "a" / "a.npz"
+    np.savez(file, other=np.arange(100))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    path.write_text(CLAIM.format(name="a", sha256=digest))
+    with pytest.raises(
+        InputError, match=r"expected the arrays values in a\.npz, got none of values"
+    ):
+        running.prepare(read_claim(path), running.Asked())
+
+
+def test_a_file_of_data_has_no_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path / "a", "a", 1)
+    assert run(["bench", "gate", "a", "--quick", "--json"]) in (0, 1, 3)
+    gates = {line["gate"]: line for line in json.loads(capsys.readouterr().out)["gates"]}
+    assert gates["seeds"]["verdict"] == "passed"
+    assert gates["seeds"]["reason"] == "none: one file of data, 3 runs"
+    assert "between runs of the file" in gates["spread"]["reason"]
+
+
+def test_a_claim_that_fails_is_not_named_before_its_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path / "a", "inner", 1)
+    (tmp_path / "a" / "inner.npz").unlink()
+    assert run(["bench", "manifest", "build", "a"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("error: inner: expected the data set inner.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"), [("1000", 1000), ("1KB", 1000), ("2 kB", 2000), ("3GB", 3 * 10**9)]
+)
+def test_a_budget_is_bytes_or_a_power_of_a_thousand(text: str, nbytes: int) -> None:
+    assert _budget(text) == nbytes
+
+
+def test_a_budget_of_another_unit_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="a number with KB, MB, GB or TB, got '1KiB'"):
+        _budget("1KiB")
 
 
 def test_a_result_of_a_file_is_reproduced_with_that_file(

@@ -34,14 +34,42 @@ def prepared(folder: Path, text: str, **asked: int) -> running.Prepared:
 
 
 def test_a_required_rival_that_no_rival_is_called_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AssayError, match='"nanobok"') as refused:
-        prepared(tmp_path, CLAIM + '[rivals]\nrequired = ["nanobok"]\n', quick=True)
-    assert "nanobook" in (refused.value.hint or "")
+    for key in ("required", "names"):
+        with pytest.raises(AssayError, match='"nanobok"') as refused:
+            prepared(tmp_path, CLAIM + f'[rivals]\n{key} = ["nanobok"]\n', quick=True)
+        assert refused.value.message.startswith(f"{tmp_path / 'bench.toml'}: rivals.{key}: ")
+        assert "nanobook" in (refused.value.hint or "")
 
 
 def test_a_claim_counts_what_its_workload_counts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='unit: expected "event", which order-book counts'):
         prepared(tmp_path, CLAIM.replace('"event"', '"banana"'))
+
+
+def test_settings_of_a_suite_are_refused_in_words(tmp_path: Path) -> None:
+    suite = (
+        CLAIM.replace("order-book", "gemm").replace("workload", "suite").replace("size = 500", "")
+    )
+    suite = suite.replace("ns/event", "GFLOP/s")
+    with pytest.raises(InputError, match=r"settings for a workload only, got levels=tree$"):
+        prepared(tmp_path, f'{suite}[run.settings]\nlevels = "tree"\n')
+
+
+def test_seconds_are_those_of_the_claim_or_the_command(tmp_path: Path) -> None:
+    claim = f"{CLAIM}[run]\nseconds = 10\n"
+    assert prepared(tmp_path, CLAIM).seconds is None
+    assert prepared(tmp_path, claim).seconds == 10
+    assert prepared(tmp_path, claim, seconds=20).seconds == 20
+    # A smoke test is short, unless it is asked for longer.
+    assert prepared(tmp_path, claim, quick=True).seconds is None
+    assert prepared(tmp_path, claim, quick=True, seconds=20).seconds == 20
+    for seconds in ("0", "-1", "inf", "nan", "1e9"):
+        with pytest.raises(
+            InputError, match=r"run\.seconds: expected more than 0 seconds, at most"
+        ):
+            prepared(tmp_path, f"{CLAIM}[run]\nseconds = {seconds}\n")
+    with pytest.raises(InputError, match=r"--seconds: expected more than 0 seconds, .* got 0$"):
+        prepared(tmp_path, CLAIM, seconds=0)
 
 
 def test_a_smoke_test_is_no_larger_than_the_claim(tmp_path: Path) -> None:

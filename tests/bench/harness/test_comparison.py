@@ -1,11 +1,15 @@
 """Verdicts of comparisons: regressed, improved, undecided, invalid."""
 
+import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from assay.bench.claims.claim import Gates
+from assay.bench.claims.judging import judge, regression
 from assay.bench.harness.comparison import compare
 from assay.errors import InputError
 
@@ -113,3 +117,63 @@ def test_figures_of_only_one_run_are_listed(make_figure: Make, make_result: Make
 def test_other_suite_raises(make_figure: Make, make_result: Make) -> None:
     with pytest.raises(InputError, match="expected a result of the suite gemm, got one of pool"):
         compare(make_result(make_figure([1.0])), make_result(make_figure([1.0]), suite="pool"))
+
+
+@pytest.mark.parametrize("rival", [30.0, 10.0 / 3])
+def test_a_rival_that_moved_by_itself_is_no_verdict(
+    make_figure: Make, make_result: Make, rival: float
+) -> None:
+    """An A/A comparison: ours is as it was, and the rival three times as fast, or as slow."""
+    now = make_result(make_figure(noisy(10.0, 41, 1), rivals={"Polars": noisy(rival, 41, 3)}))
+    then = make_result(make_figure(noisy(10.0, 41, 2), rivals={"Polars": noisy(10.0, 41, 4)}))
+    (found,) = compare(now, then).verdicts
+    assert found.verdict == "undecided"
+    assert "by value " in found.doubt
+    assert re.search(r"and Polars was (2\.9|3\.0|0\.3)\d times as fast as then", found.doubt)
+    assert found.may_be_slower == (rival == 30.0)
+    assert regression(found, 0.05).verdict == ("undecided" if found.may_be_slower else "passed")
+
+
+def test_a_slowdown_that_the_rival_shared_but_more_is_no_pass(
+    make_figure: Make, make_result: Make
+) -> None:
+    """Half as fast, beside a rival that is a third: its ratio improved."""
+    now = make_result(make_figure(noisy(5.0, 41, 1), rivals={"Polars": noisy(3.3, 41, 3)}))
+    then = make_result(make_figure(noisy(10.0, 41, 2), rivals={"Polars": noisy(10.0, 41, 4)}))
+    (found,) = compare(now, then).verdicts
+    assert (found.verdict, found.may_be_slower) == ("undecided", True)
+    line = regression(found, 0.05)
+    assert (line.verdict, "and Polars was 0.33 times as fast" in line.reason) == ("undecided", True)
+
+
+def test_ratio_and_value_that_agree_are_a_verdict(make_figure: Make, make_result: Make) -> None:
+    now = make_result(make_figure(noisy(5.0, 41, 1), rivals={"Polars": noisy(10.0, 41, 3)}))
+    then = make_result(make_figure(noisy(10.0, 41, 2), rivals={"Polars": noisy(10.0, 41, 4)}))
+    (found,) = compare(now, then).verdicts
+    assert (found.verdict, found.doubt) == ("regressed", "")
+    assert regression(found, 0.05).verdict == "failed"
+
+
+def test_a_slower_value_that_a_noisy_ratio_leaves_open_is_said(
+    make_figure: Make, make_result: Make
+) -> None:
+    now = make_result(make_figure([5.0] * 41, rivals={"Polars": noisy(7.0, 41, 3, 2.0)}))
+    then = make_result(make_figure([10.0] * 41, rivals={"Polars": noisy(10.0, 41, 4, 2.0)}))
+    (found,) = compare(now, then).verdicts
+    assert (found.verdict, found.may_be_slower) == ("undecided", True)
+    assert "by value 0.50 (0.50 to 0.50)" in found.doubt
+
+
+def test_a_busy_machine_is_said(make_figure: Make, make_result: Make) -> None:
+    quiet = make_result(make_figure([1.0] * 9))
+    busy = dataclasses.replace(quiet, other_cores=1.5)
+    assert not any("busy" in note for note in compare(quiet, quiet).notes)
+    assert compare(quiet, busy).notes[0].startswith("the machine was busy with other work then:")
+    assert (
+        compare(busy, busy)
+        .notes[0]
+        .startswith("the machine was busy with other work then and now:")
+    )
+    gates = Gates(seeds=0)
+    (line,) = [line for line in judge(busy, gates, quiet) if line.gate == "regression"]
+    assert line.reason.endswith("; the machine was busy")

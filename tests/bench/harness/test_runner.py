@@ -20,6 +20,7 @@ from assay.bench.harness.clocks import (
     SelfTimedClock,
 )
 from assay.bench.harness.runner import SamplingPlan, measure
+from assay.errors import InputError
 from assay.runtime.hardware import Device
 
 EFFORT = SamplingPlan(0.01, min_rounds=8, max_rounds=8, min_sample_seconds=1e-6, max_seconds=5.0)
@@ -44,6 +45,29 @@ def run(
     prepared: PreparedCase, unit: str = "GB/s", effort: SamplingPlan = EFFORT, cache: int = 1 << 20
 ) -> Any:
     return measure(Case("case", unit, lambda: prepared), effort, cache)
+
+
+def test_a_plan_of_more_seconds_has_as_many_more_rounds() -> None:
+    longer = runner.FULL.lasting(4 * runner.FULL.seconds)
+    assert (longer.seconds, longer.max_rounds) == (10.0, 4 * runner.FULL.max_rounds)
+    assert longer.shared_by(9).seconds == pytest.approx(10 / 9)
+    shorter = runner.FULL.lasting(0.5)
+    assert (shorter.seconds, shorter.max_rounds) == (0.5, runner.FULL.max_rounds)
+
+
+def test_nothing_is_measured_without_a_required_rival() -> None:
+    log: list[str] = []
+    rivals: list[Subject | Absent] = [
+        self_timed("other", [1.0], log),
+        Absent("gone", "not installed"),
+    ]
+    prepared = PreparedCase(self_timed("own", [1.0], log), RIGHT, rivals=rivals)
+    case = Case("case", "GB/s", lambda: prepared)
+    for name, why in (("gone", "not installed"), ("nobody", "there are other")):
+        with pytest.raises(InputError, match=f"case: expected the rival {name}, got none: {why}"):
+            measure(case, EFFORT, 1 << 20, 1, [name])
+    assert log == []
+    assert measure(case, EFFORT, 1 << 20, 1, ["other"]).rivals[0].name == "other"
 
 
 def test_degradations_are_in_the_note_of_a_figure() -> None:

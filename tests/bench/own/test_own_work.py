@@ -65,6 +65,13 @@ def keeps(values):
         KEPT[key] = np.cumsum(values)
     return KEPT[key]
 
+def keeps_part(values):
+    # Takes 1.6 times as long for values that it has not seen.
+    key = values.tobytes()
+    time.sleep(0.025 if key in KEPT else 0.040)
+    KEPT[key] = np.cumsum(values)
+    return KEPT[key]
+
 class Later:
     def __init__(self, values):
         self.values = values
@@ -265,6 +272,7 @@ seeds = [1, 2, 3]
         ("wrong", 1, "outputs differ from the reference mine.py:reference"),
         ("first_only", 1, "outputs differ"),
         ("keeps", 1, "times as fast on data that were seen before: outputs are kept"),
+        ("keeps_part", 1, "times as fast when it runs again on the same data: outputs are kept"),
         ("later", 2, "mine.py:later: expected arrays, numbers, text or bytes"),
         ("later_in_a_list", 2, "or a tuple or dict of them, got a list with Later"),
         ("late_number", 2, "or a tuple or dict of them, got LateNumber"),
@@ -424,6 +432,44 @@ def test_a_gate_judges_results_of_its_claim_only(cli: Callable[..., Outcome]) ->
         outcome = cli(SUMS.replace(old, new), *words)
         assert (outcome.code, outcome.out) == (2, "")
         assert f"bench.toml: {part}: expected what was measured" in outcome.err
+
+
+def test_a_result_of_other_code_is_neither_judged_nor_reproduced(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    cli(SUMS, "run", "bench.toml", "--quick", "--save", "kept.json")
+    judge = ("gate", "bench.toml", "--result", "kept.json")
+    again = ("reproduce", "kept.json", "--claim", "bench.toml", "--save", "again.json")
+    assert "of other code" not in cli(SUMS, *judge).err
+    (tmp_path / "mine.py").write_text(f"{FUNCTIONS}\n# slower\n", encoding="utf-8")
+    for words, hint in (
+        (judge, "assay bench run . --save kept.json measures the code as it is now"),
+        (again, "other code reproduces nothing: assay bench run . --save FILE, then assay bench"),
+    ):
+        outcome = cli(SUMS, *words)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "kept.json is of other code than mine.py has now: expected sha256 " in outcome.err
+        assert hint in outcome.err.replace(str(tmp_path), ".")
+    assert not (tmp_path / "again.json").exists()
+    # From before hashes were kept: it may be of any code, and is not judged.
+    data = json.loads(Path("kept.json").read_text())
+    del data["sha256"], data["summary"], data["versions"]["mine.py"]
+    Path("kept.json").write_text(json.dumps(data))
+    assert "other code than mine.py has now: expected sha256" in cli(SUMS, *judge).err
+    assert cli(SUMS, *again).code in (0, 1, 3)
+
+
+def test_a_missing_program_of_a_required_rival_is_said_before_anything_runs(
+    cli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    drawn = "def text(seed, size):\n"
+    leaving = f"{drawn}    open('ran', 'w').close()\n"
+    (tmp_path / "mine.py").write_text(FUNCTIONS.replace(drawn, leaving), encoding="utf-8")
+    claim = SORTED.replace('command = ["./nobody"]', 'command = ["./nobody"]\nrequired = true')
+    outcome = cli(claim, "run", "bench.toml", "--quick")
+    assert (outcome.code, (tmp_path / "ran").exists()) == (2, False)
+    assert "bench.toml: rivals.required: expected the rival nobody, got none" in outcome.err
+    assert cli(claim, "profile", "bench.toml", "--quick", "--out", "trace").code == 0
 
 
 def test_a_reproduction_is_judged_as_a_result_of_its_claim(

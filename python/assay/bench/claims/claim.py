@@ -64,6 +64,8 @@ class ClaimRun:
     device: str | None = None
     """The CPU where None, and results of any device are of the claim."""
     warm_up: int = 1
+    seconds: float | None = None
+    """How long the rounds of a case take, those of all seeds together; the harness's where None."""
     sizes: str | None = None
     dtypes: str | None = None
     cases: tuple[str, ...] = ()

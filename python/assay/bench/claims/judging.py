@@ -31,11 +31,16 @@ def judge(result: Result, gates: Gates, baseline: Result | None = None) -> list[
     """Every gate over every figure; a baseline adds the gate of regressions."""
     if not result.figures:
         raise InputError("expected a result with figures, got none", "assay bench run measures")
-    lines = [line for figure in result.figures for line in _figure(figure, gates)]
+    has_file = bool(((result.claim or {}).get("data") or {}).get("file"))
+    lines = [line for figure in result.figures for line in _figure(figure, gates, has_file)]
     lines += _targets(result, gates)
     if baseline is not None:
         compared = compare(result, baseline, gates.regression)
-        lines += [regression(verdict, gates.regression) for verdict in compared.verdicts]
+        busy = "; the machine was busy" if result.was_busy or baseline.was_busy else ""
+        lines += [
+            line._replace(reason=f"{line.reason}{busy}")
+            for line in (regression(verdict, gates.regression) for verdict in compared.verdicts)
+        ]
         lines += [
             GateLine(name, "regression", FAILED, "is in the baseline, and was not measured")
             for name in compared.only_then
@@ -49,7 +54,7 @@ def overall(lines: list[GateLine]) -> Passing:
     return FAILED if FAILED in verdicts else UNDECIDED if UNDECIDED in verdicts else PASSED
 
 
-def _figure(figure: Figure, gates: Gates) -> Iterator[GateLine]:
+def _figure(figure: Figure, gates: Gates, has_file: bool) -> Iterator[GateLine]:
     check = figure.check
     if check.passed:
         yield _line(figure, "check", PASSED, f"error {check.error:.0e} against {check.against}")
@@ -58,22 +63,28 @@ def _figure(figure: Figure, gates: Gates) -> Iterator[GateLine]:
         yield _line(figure, "check", FAILED, f"wrong against {check.against}{why}")
     seeds = len({part.seed for part in figure.seeds})
     verdict = PASSED if seeds >= gates.seeds else FAILED
-    yield _line(figure, "seeds", verdict, f"{seeds} of {gates.seeds} seeds")
-    yield _spread(figure, gates)
+    # One file of data has no seeds: it is measured as often.
+    text = (
+        f"none: one file of data, {seeds} runs" if has_file else f"{seeds} of {gates.seeds} seeds"
+    )
+    yield _line(figure, "seeds", verdict, text)
+    yield _spread(figure, gates, "runs of the file" if has_file else "seeds")
     yield _saturation(figure, gates)
 
 
-def _spread(figure: Figure, gates: Gates) -> GateLine:
+def _spread(figure: Figure, gates: Gates, between: str) -> GateLine:
     medians = [median(values) for values in figure.by_seed(figure.own.rounds).values()]
     if not medians:
         return _line(figure, "spread", FAILED, "no rounds by seed")
     if len(medians) == 1:
-        return _line(figure, "spread", UNDECIDED, "one seed: there is nothing to compare")
+        return _line(
+            figure, "spread", UNDECIDED, f"one of the {between}: there is nothing to compare"
+        )
     middle = median(medians)
     spread = (max(medians) - min(medians)) / middle if middle else 0.0
     if spread <= gates.spread:
-        return _line(figure, "spread", PASSED, f"{spread:.1%} between seeds")
-    reason = f"{spread:.1%} between seeds, more than {gates.spread:.1%}"
+        return _line(figure, "spread", PASSED, f"{spread:.1%} between {between}")
+    reason = f"{spread:.1%} between {between}, more than {gates.spread:.1%}"
     return _line(figure, "spread", UNDECIDED, reason)
 
 
@@ -160,6 +171,8 @@ def regression(verdict: Verdict, share: float) -> GateLine:
     if interval is None or verdict.ratio is None:
         return GateLine(name, "regression", UNDECIDED, "too few rounds for an interval")
     text = f"{verdict.ratio:.3f} ({interval.low:.3f} to {interval.high:.3f}) by {verdict.by}"
+    if verdict.may_be_slower:
+        return GateLine(name, "regression", UNDECIDED, f"{text}; {verdict.doubt}")
     if interval.low > 1.0 / (1.0 + share):
         return GateLine(
             name, "regression", PASSED, f"a slowdown of {share:.0%} is excluded: {text}"

@@ -56,8 +56,9 @@ def build(
     """Stage and hash the data of claims; what does not fit into the budget goes, oldest first."""
     entries: list[Entry] = []
     for claim in claims:
-        say(claim.name)
+        # Once it is done: an error is a line of its own, without one of progress before it.
         entries += _entries(claim, budget_bytes)
+        say(claim.name)
     return entries, list(staging.evict(budget_bytes))
 
 
@@ -150,7 +151,7 @@ def _verified(entry: Entry, workload: ArrayWorkload | None) -> Verdict:
         return _compared(entry, made.sha256, "generated again")
     path = staging.folder() / str(entry.sha256)
     if not path.is_file():
-        return Verdict(entry, MISSING, f"not staged: assay bench manifest build {entry.claim}")
+        return Verdict(entry, MISSING, "not staged: assay bench manifest build CLAIM")
     return _compared(entry, staging.digest(path), "hashed again")
 
 

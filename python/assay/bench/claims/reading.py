@@ -73,6 +73,16 @@ def claim_named(text: str) -> Claim:
     )
 
 
+def as_typed(claim: Claim) -> str:
+    """A claim as commands take it: by its name where it is in `bench/claims`, else by its folder or file."""
+    if claim.path is None:
+        return claim.name
+    folder = claim.path.parent
+    if folder.parent in folders():
+        return folder.name
+    return str(folder if claim.path.name == FILE else claim.path)
+
+
 def folders() -> list[Path]:
     """Where claims are, nearest first."""
     checkout = Path(__file__).resolve().parents[4] / FOLDER

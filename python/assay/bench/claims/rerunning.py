@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from assay.bench.claims import reading
 from assay.bench.claims.claim import Claim, ClaimData, ClaimRun
+from assay.bench.claims.files import with_file
 from assay.bench.claims.running import Prepared
-from assay.bench.claims.staging import stage
 from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_of
 from assay.bench.harness import selection, session
 from assay.bench.harness.case import Suite
@@ -20,6 +20,8 @@ from assay.errors import InputError, unknown_name
 
 _MEASURED: Final = ("work", "data", "unit", "metric")
 """Parts of a claim that decide what is measured."""
+_HASHED: Final = "sha256 "
+"""What the versions of a result say of a file of the claim, before its hash."""
 
 
 def claim_of(then: Result, file: str | None = None) -> Claim:
@@ -54,30 +56,53 @@ def claim_of(then: Result, file: str | None = None) -> Claim:
     return claim
 
 
+def check_code(claim: Claim, then: Result, file: Path, hint: str, *, is_judged: bool) -> None:
+    """Refuse a result of other code than the files of a claim with its own work have now.
+
+    One that is judged must say which code it is of; files from before hashes were kept do not.
+    """
+    if claim.work is None:
+        return
+    now = suite_of(claim).sources()
+    measured = {
+        name: version for name, version in then.versions.items() if str(version).startswith(_HASHED)
+    }
+    for name in {**now, **measured} if measured or is_judged else ():
+        if now.get(name) != measured.get(name):
+            raise InputError(
+                f"{file} is of other code than {name} has now: expected {now.get(name, 'no such file')}, "
+                f"got {measured.get(name, 'no hash')}",
+                hint,
+            )
+
+
 def check_measured(claim: Claim, then: Result) -> None:
     """Refuse a result of other data, or of other work, than the claim has now."""
     kept = then.claim or {}
     is_own = claim.work is not None or kept.get("work") is not None
     if claim.path is None or not (kept or is_own or claim.data.file):
         return
-    _check_same(f"{claim.path}: suite", then.suite, claim.suite)
+    _check_same(claim, f"{claim.path}: suite", then.suite, claim.suite)
     now = json.loads(json.dumps(claim.to_data()))
     for part in _MEASURED if is_own else ("data",):
-        _check_same(f"{claim.path}: {part}", kept.get(part), now[part])
+        _check_same(claim, f"{claim.path}: {part}", kept.get(part), now[part])
 
 
-def check_asked(claim: Claim, then: Result) -> None:
-    """Refuse a result that is none of the claim: of other data, or of options in place of the claim's.
+def check_asked(claim: Claim, then: Result, file: Path) -> None:
+    """Refuse a result that is none of the claim: of other data or code, or of options in place of the claim's.
 
-    Of a smoke test, and of a file from before options were kept, data are all that is known.
+    Of a smoke test, and of a file from before options were kept, data and code are all that is known.
     """
     check_measured(claim, then)
+    hint = f"assay bench run {reading.as_typed(claim)} --save {file} measures the code as it is now"
+    check_code(claim, then, file, hint, is_judged=True)
     asked = then.options
     if asked is None or then.quick:
         return
     suite, run, size = suite_of(claim), claim.run, claim.data.size
     _check_device(claim, str(asked.get("device")))
     _check_seeds(claim, suite, asked.get("seeds"))
+    _check_seconds(claim, asked.get("seconds"))
     workload = workload_of(claim)
     is_on_gpu = str(asked.get("device")).partition(":")[0] != "cpu"
     if claim.data.file or (workload is not None and workload.gpu_cases and is_on_gpu):
@@ -99,7 +124,7 @@ def check_asked(claim: Claim, then: Result) -> None:
         "rivals": sorted(map(str, rivals)) if isinstance(rivals, (list, tuple)) else rivals,
     }
     for name, value in said.items():
-        _check_same(f"the claim {claim.name}: {name}", kept.get(name), value)
+        _check_same(claim, f"the claim {claim.name}: {name}", kept.get(name), value)
 
 
 def _check_device(claim: Claim, measured: str) -> None:
@@ -122,12 +147,43 @@ def _check_seeds(claim: Claim, suite: Suite, measured: Any) -> None:
         )
 
 
-def _check_same(where: str, measured: Any, said: Any) -> None:
-    if measured != said:
+def _check_seconds(claim: Claim, measured: Any) -> None:
+    """Longer than the claim asks for is fine."""
+    said = claim.run.seconds
+    if said is not None and not (isinstance(measured, (int, float)) and measured >= said):
         raise InputError(
-            f"{where}: expected what was measured, {measured}, got {said}",
-            "measure the claim as it is now",
+            f"the claim {claim.name}: seconds: expected at least {said:g}, got a result of "
+            f"{measured or 'the usual'}",
+            f"assay bench run {reading.as_typed(claim)} --save FILE measures as long as run.seconds says",
         )
+
+
+def _check_same(claim: Claim, where: str, measured: Any, said: Any) -> None:
+    if measured == said:
+        return
+    if isinstance(said, Mapping):
+        differing = list(_differing(measured or {}, said))
+        measured = measured and ", ".join(f"{name} = {value}" for name, value, _ in differing)
+        said = ", ".join(f"{name} = {value}" for name, _, value in differing)
+    raise InputError(
+        f"{where}: expected what was measured, {measured}, got {said}",
+        f"assay bench run {reading.as_typed(claim)} --save FILE measures the claim as it is now",
+    )
+
+
+def _differing(
+    measured: Mapping[str, Any], said: Mapping[str, Any], where: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Entries of two tables that differ, by name; `none` where one lacks them."""
+    for name in {**measured, **said}:
+        left, right = (
+            "none" if table.get(name) in (None, "", []) else table[name]
+            for table in (measured, said)
+        )
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            yield from _differing(left, right, f"{where}{name}.")
+        elif left != right:
+            yield f"{where}{name}", left, right
 
 
 def again(
@@ -157,8 +213,7 @@ def again(
     for part in cases:
         if not any(part in name for name in kept):
             raise unknown_name("case", part, kept)
-    if claim.data.file:
-        settings = replace(settings, data=stage(claim).path, data_units=claim.data.units)
+    settings = with_file(claim, settings)
     offered = [case.name for case in chosen.cases(settings)]
     parts = tuple(map(str, asked.get("cases") or ()))
     names = [name for name in kept if name in offered and _is_of(name, cases)]
@@ -172,7 +227,16 @@ def again(
     is_whole = {name for name in offered if _is_of(name, parts)} == set(names)
     settings = settings.of_cases(parts if is_whole else names, asked.get("settings") or {})
     seeds = tuple(asked.get("seeds") or (0,))
-    return Prepared(claim, chosen, settings, seeds, claim.to_data() if claim.path else then.claim)
+    seconds = asked.get("seconds")
+    kept_claim = claim.to_data() if claim.path else then.claim
+    return Prepared(
+        claim,
+        chosen,
+        settings,
+        seeds,
+        seconds if isinstance(seconds, (int, float)) else None,
+        kept_claim,
+    )
 
 
 def _is_of(name: str, parts: Sequence[str]) -> bool:

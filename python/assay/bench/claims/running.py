@@ -6,17 +6,21 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from assay.bench.claims import requiring
 from assay.bench.claims.claim import SEEDS, Claim
+from assay.bench.claims.files import with_file
 from assay.bench.claims.reading import check_targets
-from assay.bench.claims.staging import stage
 from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_of
-from assay.bench.harness import selection, session
+from assay.bench.harness import session
 from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Result
 from assay.errors import InputError
 from assay.workloads.registry import WORKLOADS
+
+MOST_SECONDS: Final = 86_400.0
+"""Of the rounds of a case: a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Asked:
     rivals: Sequence[str] = ()
     cases: Sequence[str] = ()
     seeds: int | None = None
+    seconds: float | None = None
     is_gated: bool = False
     """Whether every seed of the claim is needed, also in a smoke test."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -45,14 +50,17 @@ class Prepared:
     suite: Suite
     settings: Settings
     seeds: tuple[int, ...]
+    seconds: float | None
+    """Of the rounds of a case; the harness's own where None."""
     kept: Mapping[str, Any] | None
     """The claim as its result has it; None of a suite alone."""
 
     def measure(
         self, progress: Callable[[str], None] | None = None, save: Path | None = None
     ) -> Result:
-        """Measure every case."""
+        """Measure every case; without a rival that is required, none."""
         claim = self.claim
+        requiring.check_present(claim, self.settings)
         return session.run(
             self.suite,
             self.settings,
@@ -60,6 +68,7 @@ class Prepared:
             save,
             seeds=self.seeds,
             warm_up=claim.run.warm_up,
+            seconds=self.seconds,
             claim=self.kept,
             required=claim.rivals.required,
         )
@@ -69,10 +78,11 @@ def prepare(claim: Claim, asked: Asked) -> Prepared:
     """Check a claim and its data before anything is measured."""
     chosen = suite_of(claim)
     run = claim.run
+    _check_seconds(f"{claim.name}: run.seconds", run.seconds)
     if run.warm_up < 1:
         raise InputError(f"{claim.name}: run.warm_up: expected at least 1, got {run.warm_up}")
-    if chosen.rivals:
-        selection.rivals(chosen, claim.rivals.required)
+    _check_seconds("--seconds", asked.seconds)
+    requiring.check_names(claim, chosen)
     if claim.suite in WORKLOADS:
         check_targets(f"{claim.name}: ", claim.gates, chosen.rivals)
     _check_unit(claim)
@@ -95,13 +105,20 @@ def prepare(claim: Claim, asked: Asked) -> Prepared:
     if sizes is None and settings.sizes and has_sizes_of_its_own(claim, settings.device):
         settings = dataclasses.replace(settings, sizes=())
     settings = dataclasses.replace(settings, settings=_settings(claim, asked, settings))
-    if claim.data.file:
-        settings = dataclasses.replace(
-            settings, data=stage(claim).path, data_units=claim.data.units
-        )
+    settings = with_file(claim, settings)
     seeds = _seeds(claim, chosen, asked)
     _check_generated(claim, settings, asked)
-    return Prepared(claim, chosen, settings, seeds, claim.to_data() if claim.path else None)
+    # A smoke test is as short as it is, unless it is asked for longer.
+    seconds = asked.seconds or (None if asked.quick else run.seconds)
+    kept = claim.to_data() if claim.path else None
+    return Prepared(claim, chosen, settings, seeds, seconds, kept)
+
+
+def _check_seconds(where: str, seconds: float | None) -> None:
+    if seconds is not None and not 0.0 < seconds <= MOST_SECONDS:
+        raise InputError(
+            f"{where}: expected more than 0 seconds, at most {MOST_SECONDS:,.0f}, got {seconds:g}"
+        )
 
 
 def _check_unit(claim: Claim) -> None:
@@ -148,7 +165,8 @@ def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, An
         return {}
     workload = workload_of(claim)
     if workload is None:
-        raise InputError(f"{claim.name}: expected settings for a workload only, got {given}")
+        names = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise InputError(f"{claim.name}: expected settings for a workload only, got {names}")
     for case in workload.measured_on(settings.device):
         known = {choice.name: choice for choice in case.settings(settings.device)}
         for name, value in given.items():

@@ -10,13 +10,14 @@ import math
 import time
 from typing import Final
 
+from assay.bench.harness.kept_outputs import KeptOutputs
 from assay.bench.harness.seeding import FIRST_UNSEEN, current_seed
 from assay.errors import CheckFailedError
 from assay.workloads.contract import ArrayWorkload, DataSet, Program
 
 _FRESH_SEED: Final = FIRST_UNSEEN + 20
 """Beyond those that samples are calibrated with: data that the program has not seen."""
-_FRESH_SEEDS: Final = 64
+_FRESH_SEEDS: Final = 128
 """More than a check takes: each seed of a claim has its own, for what was checked with one is seen by the next."""
 _TIMES_ON_NEW_DATA: Final = 5.0
 """New data may miss every cache and page; no program is honest that takes longer than so many times."""
@@ -118,6 +119,15 @@ class ProgramCheck:
             self.doubts.append(
                 "samples are too short to tell whether outputs are kept from run to run: not checked"
             )
+            return False
+        if isinstance(self.program, SeparateProgram):
+            return False
+        kept = KeptOutputs(self.program.load, self._seconds, self._new_data)
+        if (times := kept.times_as_fast()) > 1.0:
+            self._complain(
+                f"{times:.2f} times as fast when it runs again on the same data: outputs are kept"
+            )
+            return True
         return False
 
     def _times_run_again(self) -> float:
@@ -135,9 +145,12 @@ class ProgramCheck:
                 return 1.0
         return min(first) / min(again)
 
-    def _load_new_data(self) -> None:
+    def _new_data(self) -> DataSet:
         self._checks += 1
-        self.program.load(self.workload.generate(self._seed + 2 * self._checks, self.size))
+        return self.workload.generate(self._seed + 2 * self._checks, self.size)
+
+    def _load_new_data(self) -> None:
+        self.program.load(self._new_data())
 
     def _run_on_new_data(self) -> None:
         self.fresh_seconds.append(self._seconds())

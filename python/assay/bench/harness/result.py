@@ -23,6 +23,8 @@ SEAL: Final = "sha256"
 """The entry of a file that has the hash of all others, as canonical JSON."""
 _FIRST_WITH_SEAL: Final = "summary"
 """An entry that files have since they are sealed."""
+BUSY: Final = 0.1
+"""Background load, as a share of the cores, above which figures may be of other programs too."""
 _ONE_OF_MANY: Final = re.compile(r", 1 (frame|structure)s$")
 
 
@@ -200,6 +202,13 @@ class Result:
     unsealed: str = ""
     """The file that it was read from, where that has no hash of its content: an older one."""
 
+    @property
+    def was_busy(self) -> bool:
+        """Whether other programs took so many cores that figures may be theirs too."""
+        return self.other_cores is not None and self.other_cores > BUSY * int(
+            self.machine["usable_cores"]
+        )
+
     def to_data(self) -> dict[str, Any]:
         """As plain data, in the schema of the file."""
         kept = [field.name for field in fields(self) if field.name != "unsealed"]
@@ -224,7 +233,7 @@ def load(path: Path, *, is_judged: bool = False) -> Result:
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(
-            f"cannot read {path}: {error.strerror}", "assay bench SUITE --save FILE writes one"
+            f"cannot read {path}: {error.strerror}", "assay bench run CLAIM --save FILE writes one"
         ) from None
     except (ValueError, RecursionError) as error:
         raise _not_a_result(path, f"it is not JSON: {error}") from None
@@ -259,7 +268,7 @@ def _digest(data: Mapping[str, Any]) -> str:
 
 def _not_a_result(path: Path, why: str) -> InputError:
     return InputError(
-        f"{path} is no result of assay bench: {why}", "assay bench SUITE --save FILE writes one"
+        f"{path} is no result of assay bench: {why}", "assay bench run CLAIM --save FILE writes one"
     )
 
 

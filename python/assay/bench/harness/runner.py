@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +13,7 @@ from assay.bench.harness.clocks import DeviceClock, SelfTimedClock
 from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.result import Figure, Series, Verification
 from assay.bench.harness.stalls import StallMeter
+from assay.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,13 @@ class SamplingPlan:
     """Whether a sample waits until no other thread of the process runs."""
     warm_up: int = 1
     """Untimed samples of every subject before the first round."""
+
+    def lasting(self, seconds: float) -> SamplingPlan:
+        """The same plan with so many seconds of rounds; of more seconds as many more rounds."""
+        most = math.ceil(self.max_rounds * max(seconds / self.seconds, 1.0))
+        return replace(
+            self, seconds=seconds, max_rounds=most, max_seconds=max(self.max_seconds, seconds)
+        )
 
     def shared_by(self, parts: int) -> SamplingPlan:
         """The plan of one of so many seeds, which have the time of one run together."""
@@ -54,14 +63,24 @@ MIN_SAMPLES: Final = 3
 """Samples of a slow rival, which then skips further rounds."""
 
 
-def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None, parts: int = 1) -> Figure:
-    """Prepare a case, check it, measure it, check it again: one of `parts` seeds."""
+def measure(
+    case: Case,
+    plan: SamplingPlan,
+    cache_bytes: int | None,
+    parts: int = 1,
+    required: Sequence[str] = (),
+) -> Figure:
+    """Prepare a case, check it, measure it, check it again: one of `parts` seeds.
+
+    Without a rival that is `required` nothing is measured.
+    """
     if case.rounds is not None:
         plan = replace(plan, min_rounds=case.rounds, max_rounds=case.rounds)
     if case.max_seconds is not None:
         plan = replace(plan, max_seconds=case.max_seconds)
     plan = plan.shared_by(parts)
     prepared = case.prepare()
+    _require(required, case, prepared)
     present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
     subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]
     error = prepared.check.error(0)
@@ -100,6 +119,20 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None, parts: int 
         stalls=samplers[0].meter.total,
         stages=prepared.stages(),
     )
+
+
+def _require(names: Sequence[str], case: Case, prepared: PreparedCase) -> None:
+    rivals = {
+        rival.name: rival.reason if isinstance(rival, Absent) else None for rival in prepared.rivals
+    }
+    for name in names:
+        present = [rival for rival, reason in rivals.items() if reason is None]
+        if name not in present:
+            why = rivals.get(name) or f"there are {', '.join(present) or 'none'}"
+            raise InputError(
+                f"{case.name}: expected the rival {name}, got none: {why}",
+                "install it, or take it out of rivals.required of the claim",
+            )
 
 
 class Sampler:

@@ -19,7 +19,7 @@ from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.case import Case, Settings, Size, Suite
 from assay.bench.harness.merging import merged
 from assay.bench.harness.result import Figure, Result, SeedRounds
-from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
+from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, SamplingPlan, measure
 from assay.bench.harness.seeding import seeded
 from assay.bench.rivals import elsewhere
 from assay.errors import InputError
@@ -76,14 +76,15 @@ def run(
     *,
     seeds: Sequence[int] = (0,),
     warm_up: int = 1,
+    seconds: float | None = None,
     claim: Mapping[str, Any] | None = None,
     required: Sequence[str] = (),
 ) -> Result:
     """Measure every case of a suite; `progress` receives the name of each.
 
     `save` is written after each case, so that a run that is ended early keeps what it measured.
-    Several seeds share the time of one run; each prepares its own inputs. Without a rival that is
-    `required`, nothing after its first case is measured.
+    Several seeds share the time of one run, `seconds` of rounds for each case; each prepares its own
+    inputs. A case without a rival that is `required` is not measured, nor are those after it.
     """
     report = progress or (lambda _: None)
     facts = machine(options.device)
@@ -95,8 +96,9 @@ def run(
         if options.rival_python is None
         else elsewhere.about(options.rival_python, _elsewhere(chosen))
     )
-    plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
+    plan = _plan(quick=options.quick, on_gpu=options.device.capabilities.is_gpu)
     plan = replace(plan, warm_up=warm_up)
+    plan = plan if seconds is None else plan.lasting(seconds)
     cases = {seed: _cases(chosen, options, seed) for seed in seeds}
     figures: list[Figure] = []
 
@@ -113,7 +115,12 @@ def run(
             other_cores=background.cores(),
             figures=tuple(figures),
             claim=claim,
-            options={**_asked(options), "seeds": list(seeds), "warm_up": warm_up},
+            options={
+                **_asked(options),
+                "seeds": list(seeds),
+                "warm_up": warm_up,
+                "seconds": seconds,
+            },
             summary=chosen.summary(figures),
         )
 
@@ -126,8 +133,7 @@ def run(
             which = f", seed {seed}" if len(seeds) > 1 else ""
             report(f"[{number + 1}/{total}] {case.name}{which}")
             with seeded(seed):
-                by_seed[seed] = measure(case, plan, facts.cache_bytes, len(seeds))
-            _require(required, by_seed[seed])
+                by_seed[seed] = measure(case, plan, facts.cache_bytes, len(seeds), required)
         figures.append(_with_seeds(chosen, merged(by_seed)))
         if save is not None:
             so_far().save(save)
@@ -137,20 +143,21 @@ def run(
     return result
 
 
+def _plan(*, quick: bool, on_gpu: bool) -> SamplingPlan:
+    return QUICK if quick else FULL_GPU if on_gpu else FULL
+
+
+def seconds_of(result: Result) -> float:
+    """How long the rounds of a case of a result were to take."""
+    asked = (result.options or {}).get("seconds")
+    if isinstance(asked, (int, float)):
+        return float(asked)
+    return _plan(quick=result.quick, on_gpu=str(result.machine["device"]) != "cpu").seconds
+
+
 def _cases(chosen: Suite, options: Settings, seed: int) -> list[Case]:
     with seeded(seed):
         return selection.cases(chosen.cases(options), options.cases)
-
-
-def _require(rivals: Sequence[str], figure: Figure) -> None:
-    measured = [series.name for series in figure.rivals]
-    for rival in rivals:
-        if rival not in measured:
-            why = figure.absent.get(rival, f"measured were {', '.join(measured) or 'none'}")
-            raise InputError(
-                f"{figure.name}: expected the rival {rival}, got none: {why}",
-                "install it, or take it out of rivals.required of the claim",
-            )
 
 
 def _asked(options: Settings) -> dict[str, Any]:

@@ -27,9 +27,6 @@ COLUMNS: Final[Mapping[str, float]] = {
 TIMES_AT_MOST: Final = "times_at_most"
 """The parameter of a case that may take so many times as long as its first rival."""
 
-BUSY: Final = 0.1
-"""Background load, as a share of the cores, above which the table warns."""
-
 
 def columns_of(text: str | None) -> tuple[str, ...]:
     """Names of columns between commas; raises `InputError` for others than those that there are."""
@@ -97,7 +94,8 @@ def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not in the file"
     ratio = _ratio(verdict.ratio, verdict.interval)
-    return f"{verdict.verdict} {ratio}" if ratio else f"{verdict.verdict}: {verdict.by}"
+    doubt = f": {verdict.doubt}" if verdict.doubt else ""
+    return f"{verdict.verdict} {ratio}{doubt}" if ratio else f"{verdict.verdict}: {verdict.by}"
 
 
 def _share(figure: Figure) -> str:
@@ -133,7 +131,7 @@ def conditions(result: Result) -> list[str]:
     before, after = (load[0] for load in result.load_average)
     background = result.other_cores
     load = "" if background is None else f", background load {background:.2f} cores"
-    commit = f", commit {result.commit}" if result.commit else ""
+    commit = f", Assay's commit {result.commit}" if result.commit else ""
     hardware = dict.fromkeys([machine["device_description"], machine["processor"]])
     lines = [
         f"{machine['device']}: {', '.join(hardware)}, {machine['usable_cores']} cores",
@@ -142,7 +140,7 @@ def conditions(result: Result) -> list[str]:
         f"load average {before:.2f} before, {after:.2f} after{load}, "
         f"{result.seconds:.0f} s{', quick: a look, not a claim' if result.quick else ''}",
     ]
-    if background is not None and background > BUSY * machine["usable_cores"]:
+    if result.was_busy:
         lines.append("the machine was busy with other work: judge by ratios and their intervals")
     lines += _ceilings(result)
     lines += _bars(result)
@@ -206,7 +204,8 @@ def markdown(
     right = [" ---: " if column in RIGHT else " --- " for column in range(len(header))]
     text = [f"|{'|'.join(f' {title} ' for title in header)}|", f"|{'|'.join(right)}|"]
     text += [f"|{'|'.join(f' {_escaped(cell)} ' for cell in line)}|" for line in lines]
-    text += ["", *(f"- {line}" for line in conditions(result))]
+    compared = comparison.notes if comparison else ()
+    text += ["", *(f"- {line}" for line in (*conditions(result), *compared))]
     return "\n".join([f"## assay bench {result.suite}", "", *text]) + "\n"
 
 
