@@ -30,7 +30,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield f"Written by `{COMMAND}` from the OpenAPI schema, which `assay ui` serves at"
     yield f"`{PREFIX}/openapi.json`; do not edit. `{PREFIX}` is version 1: fields may be added to its answers, none"
-    yield "is removed or changes its meaning. What a command prints with `--json` is sent byte for byte."
+    yield "is removed or changes its meaning. What a command prints with `--json --verbose` is sent byte for byte."
     yield ""
     yield "Every request needs `Authorization: Bearer TOKEN` and a Host header that names this server. Refusals are"
     yield '`{"error": {"message", "hint", "exit_code"}}` with status 400, 401, 403, 404, 413, 421 or 422.'

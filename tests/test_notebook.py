@@ -136,6 +136,53 @@ def test_a_value_is_said_as_the_command_line_says_it() -> None:
     assert answer.headline() == "econ.cost.per_token = $3.00 per million tokens"
 
 
+def test_an_estimate_begins_with_cost_and_time_and_has_no_json() -> None:
+    trained = assay.estimate("llama-3.1-8b", "h100_sxm", "15T", "us_virginia")
+    assert re.fullmatch(
+        r"\$\d+ \(90 %: \d+ to \d+\), \d+ day \(90 %: \d+ to \d+\) to train: "
+        r"training of llama-3\.1-8b on h100_sxm, 15T tokens, us_virginia",
+        trained.headline(),
+    )
+    served = assay.estimate("llama-3.1-8b", "h100_sxm", "1T", "us_virginia", serving=True)
+    assert " for all output tokens: serving of llama-3.1-8b" in served.headline()
+    for answer in (trained, served):
+        text = shown(answer)
+        assert text.index(answer.headline()) < 20
+        assert '{"' not in text
+
+
+def test_a_predicted_step_begins_with_its_time_and_lists_operations() -> None:
+    answer = assay.predict_step("llama-3.1-8b", "h100")
+    assert re.match(
+        r"[\d.]+ ms \([\d.]+ to [\d.]+\); floor [\d.]+ ms \(\d+ %\): llama-3\.1-8b on h100_sxm, vllm, ",
+        answer.headline(),
+    )
+    text = shown(answer)
+    assert "gate_up_proj" in text
+    assert '{"' not in text
+
+
+def test_times_are_dates_and_an_interval_without_width_is_none() -> None:
+    row = {"started_at": 1.75e9, "waited_at": 3.5, "value": 2.0, "lo": 2.0, "hi": 2.0}
+    text = shown(HostileAnswer("x", [row], dict(row)))
+    assert text.count("2025-06-15 15:06:40") == 2
+    assert text.count("3.5") == 2
+    assert "lohi" not in text
+    wide = {"value": 2.0, "lo": 1.0, "hi": 3.0}
+    assert "valuelohi213" in shown(HostileAnswer("x", [wide], {}))
+
+
+def test_deep_data_is_words() -> None:
+    deep = {"a": {"b": {"c": {"spec": 0.25, "of": ["x", "y"]}}}}
+    assert "spec: 0.25; of: x, y" in shown(HostileAnswer("x", [], deep))
+
+
+def test_constraints_left_open_are_a_line() -> None:
+    text = shown(assay.resolve("econ.cost.per_token", preset="dense_training_cost_fixture"))
+    assert re.search(r"\d+ undetermined by the inputs: ", text)
+    assert "lo" not in re.findall(r"\w+", text.partition("trace")[0])
+
+
 def test_plans_sensitivities_and_scenarios_begin_with_their_line() -> None:
     plan = assay.plan_capacity(
         model="llama-3.1-8b", rate=20, slo="ttft=1s,tpot=50ms,p=99%", gpus=["h100"], tensor=[1]

@@ -97,6 +97,6 @@ def test_function_answers_what_its_command_prints(
     question: Callable[[], Answer], command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = question()
-    code = run([*command, "--json"])
+    code = run([*command, "--json", "--verbose"])
     assert json_text(answer) == capsys.readouterr().out
     assert code == (answer.problem.exit_code if answer.problem else 0)

@@ -40,8 +40,13 @@ class Answer:
     def _repr_html_(self) -> str:
         from assay.notebook import card, title_of
 
-        data = finite(self.to_json())
-        return card(title_of(type(self)), self.headline(), data, self.notes, self.problem)
+        data, *further = (finite(part) for part in self.view())
+        title = title_of(type(self))
+        return card(title, self.headline(), data, self.notes, self.problem, further)
+
+    def view(self) -> list[Any]:
+        """What a notebook shows below the headline, part by part: what `--json` prints, if not otherwise."""
+        return [self.to_json()]
 
     def to_json(self) -> Any:
         """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
@@ -69,7 +74,7 @@ def plain_data(value: Any) -> Any:
 
 
 def json_text(answer: Answer) -> str:
-    """What `--json` prints and the pages receive: an object gets its notes as an entry."""
+    """What `--json --verbose` prints and the pages receive: an object gets its notes as an entry."""
     data = answer.to_json()
     if answer.notes and isinstance(data, dict) and "notes" not in data:
         data = {**data, "notes": list(answer.notes)}

@@ -149,6 +149,8 @@ class MissingInputsError(AssayError):
         self.names = tuple(names)
 
 
+_NEAR = 0.65
+"""Least similarity of what a hint suggests: "narnia" and "california" have 0.63."""
 _MAX_LISTED = 12
 """The longest list of candidates that a hint prints."""
 
@@ -164,7 +166,7 @@ def unknown_name(
     'unknown variable "gpu.pwer"'
     """
     candidates = list(known)
-    near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.6)
+    near = _close(name, candidates)
     if near:
         best = _similarity(name, near[0])
         near = [candidate for candidate in near if _similarity(name, candidate) > best - 0.05]
@@ -179,6 +181,17 @@ def unknown_name(
     if not near and 0 < len(candidates) <= _MAX_LISTED:
         hint = f"one of: {', '.join(candidates)}"
     return UnknownNameError(f'unknown {kind} "{name}"', hint)
+
+
+def _close(name: str, candidates: Sequence[str]) -> list[str]:
+    """The candidates that resemble a name, the nearest first; dashes of options resemble nothing.
+
+    >>> _close("--bogus", ["--verbose", "--targets"]), _close("--jsn", ["--json"])
+    ([], ['--json'])
+    """
+    bare = {candidate.lstrip("-"): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.lstrip("-"), bare, n=3, cutoff=_NEAR)
+    return [bare[each] for each in near]
 
 
 def one_of(what: str, text: str, known: Sequence[Word]) -> Word:

@@ -7,8 +7,8 @@ cut, and says so: the object itself has all of it.
 from __future__ import annotations
 
 import html
-import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ CHARACTERS: Final = 200
 DEPTH: Final = 3
 """Levels of nested data that are shown as tables; below, as text."""
 
+_FIRST_DATE: Final = 1e9
+"""2001: seconds below are durations."""
 _CELL: Final = "text-align:left;vertical-align:top"
 _ROW: Final = "border-bottom:1px solid #8884"
 """What cells need not repeat: most of a table's bytes were theirs."""
@@ -36,8 +38,9 @@ def card(
     data: Any,
     notes: Sequence[str] = (),
     problem: Exception | None = None,
+    further: Sequence[Any] = (),
 ) -> str:
-    """What was found under a title: one line of it first, then its data, notes and problem."""
+    """What was found under a title: one line of it first, then problem, notes and data."""
     parts = [f'<div style="{_QUIET}">{_text(title)}</div>']
     if headline:
         parts.append(f'<div style="font-size:larger;font-weight:600">{_text(headline)}</div>')
@@ -49,7 +52,7 @@ def card(
     parts += shown[:NOTES]
     if more := "".join(shown[NOTES:]):
         parts.append(f"<details><summary>{len(notes) - NOTES} more notes</summary>{more}</details>")
-    parts.append(data_html(data))
+    parts += [data_html(part) for part in (data, *further)]
     return f'<div class="assay-answer">{"".join(parts)}</div>'
 
 
@@ -60,6 +63,8 @@ def title_of(kind: type) -> str:
 
 def data_html(data: Any, depth: int = DEPTH) -> str:
     """Plain data as nested tables."""
+    if isinstance(data, (list, tuple)) and _are_verdicts(data):
+        return _verdicts(data, depth)
     if isinstance(data, Mapping) and depth:
         return _mapping(data, depth)
     if isinstance(data, (list, tuple)) and depth:
@@ -69,9 +74,7 @@ def data_html(data: Any, depth: int = DEPTH) -> str:
             return _text(", ".join(_scalar(item) for item in data[:ROWS])) + _more(len(data))
         shown = "".join(f"<li>{data_html(item, depth - 1)}</li>" for item in data[:ROWS])
         return f"<ul>{shown}</ul>{_more(len(data))}"
-    if isinstance(data, (Mapping, list, tuple)):
-        return _text(json.dumps(data, default=str))
-    return _text(_scalar(data))
+    return _text(_brief(data))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:
@@ -97,12 +100,44 @@ def preformatted(title: str, text: str) -> str:
     return f'<div style="{_QUIET}">{_text(title)}</div><pre>{html.escape(text)}</pre>'
 
 
+def _are_verdicts(data: Sequence[Any]) -> bool:
+    """Whether a list is of conditions that hold, do not, or are unknown."""
+    return bool(data) and all(
+        isinstance(row, Mapping) and {"status", "text", "meaning"} <= row.keys() for row in data
+    )
+
+
+def _verdicts(data: Sequence[Mapping[str, Any]], depth: int) -> str:
+    """Conditions that do not hold as rows, or by name in a cell; how many hold or are unknown as a line."""
+    names: dict[str, list[str]] = {}
+    for row in data:
+        names.setdefault(row["status"], []).append(str(row["name"]))
+    counts = [f"{len(names['true']):,} hold"] if "true" in names else []
+    if "unknown" in names:
+        which = f": {', '.join(names['unknown'])}" if depth > 1 else ""
+        counts.append(f"{len(names['unknown']):,} undetermined by the inputs{which}")
+    broken = [row for row in data if row["status"] == "false"]
+    if depth < 1:
+        violated = [f"violated: {', '.join(names['false'])}"] if broken else []
+        return _text("; ".join((*violated, *counts)))
+    rows = [{"violated": row["name"], "condition": row["text"]} for row in broken]
+    lines = "".join(f"<div>{_text(line)}</div>" for line in counts)
+    return (_records(rows, depth) if rows else "") + lines
+
+
+def _without_width(data: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A value without the ends of its interval, where both are the value."""
+    if "lo" in data and data["lo"] == data.get("hi") == data.get("value"):
+        return {name: value for name, value in data.items() if name not in ("lo", "hi")}
+    return data
+
+
 def _mapping(data: Mapping[Any, Any], depth: int) -> str:
     plain, nested = [], []
-    for name, value in data.items():
+    for name, value in _without_width(data).items():
         if value is None or (isinstance(value, (Mapping, list, tuple)) and not value):
             continue
-        cell = data_html(value, depth - 1)
+        cell = data_html(_dated(name, value), depth - 1)
         if isinstance(value, Mapping) or cell.startswith(("<table", "<ul")):
             summary = f"{_text(str(name))} ({len(value)})"
             nested.append(f"<details><summary>{summary}</summary>{cell}</details>")
@@ -113,13 +148,41 @@ def _mapping(data: Mapping[Any, Any], depth: int) -> str:
 
 def _records(data: Sequence[Mapping[str, Any]], depth: int) -> str:
     most = ROWS if depth == DEPTH else NESTED_ROWS
-    names = list(dict.fromkeys(name for row in data[:most] for name in row))[:COLUMNS]
-    rows = [[data_html(row.get(name), min(depth - 1, 1)) for name in names] for row in data[:most]]
+    shown = [_without_width(row) for row in data[:most]]
+    names = [
+        name
+        for name in dict.fromkeys(name for row in shown for name in row)
+        if any(row.get(name) not in (None, "", [], {}) for row in shown)
+    ][:COLUMNS]
+    rows = [
+        [data_html(_dated(name, row.get(name)), min(depth - 1, 1)) for name in names]
+        for row in shown
+    ]
     return table(names, rows, len(data))
 
 
 def _more(count: int, shown: int = ROWS) -> str:
     return f'<div style="{_QUIET}">{count - shown:,} more</div>' if count > shown else ""
+
+
+def _dated(name: Any, value: Any) -> Any:
+    """Seconds since 1970 as a date in UTC, where the name says that they are a time."""
+    if str(name).endswith("_at") and isinstance(value, int | float) and value >= _FIRST_DATE:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(value))
+    return value
+
+
+def _brief(data: Any) -> str:
+    """Nested data in one line, without the quotes and braces of JSON.
+
+    >>> _brief({"spec": 0.25, "of": ["a", "b"]})
+    'spec: 0.25; of: a, b'
+    """
+    if isinstance(data, Mapping):
+        return "; ".join(f"{name}: {_brief(value)}" for name, value in data.items())
+    if isinstance(data, (list, tuple)):
+        return ", ".join(map(_brief, data))
+    return _scalar(data)
 
 
 def _scalar(value: Any) -> str:

@@ -50,3 +50,17 @@ def test_a_question_without_words_is_refused(cli: Cli) -> None:
     outcome = cli("ask", "???")
     assert outcome.code == 2
     assert "the question is empty" in outcome.err
+
+
+def test_a_refusal_names_the_nearest_command_once(cli: Cli) -> None:
+    outcome = cli("ask", "does llama-3.1-70b fit in narnia?")
+    assert outcome.code == 2
+    assert outcome.err == 'error: not understood: "narnia"\n'
+    assert outcome.out.startswith("nearest assay resolve serving.kv.max_concurrency")
+
+
+def test_one_word_of_several_does_not_name_a_variable(cli: Cli) -> None:
+    outcome = cli("ask", "what is the temperature of london?")
+    assert outcome.code == 2
+    assert 'not understood: "london"' in outcome.err
+    assert "assay show" not in outcome.out + outcome.err

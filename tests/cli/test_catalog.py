@@ -34,6 +34,16 @@ def test_show_prints_the_source_of_every_value(cli: Any) -> None:
     assert "[1] DeepSeek-AI 2024, DeepSeek-V3 Technical Report, Table 1" in text
 
 
+def test_list_is_filtered_and_cut(cli: Any) -> None:
+    every = cli("catalog", "list", "--filter", "sxm H200", "--json").data
+    assert {"accelerators/h200_sxm", "prices/h200_sxm"} <= {entry["path"] for entry in every}
+    cut = cli("catalog", "list", "--filter", "sxm H200", "--limit", "1")
+    assert f"1 of {len(every)} entries; --limit 0 lists all" in cut.out
+    assert "h200_sxm" in cut.out
+    none = cli("catalog", "list", "--filter", "zzzq")
+    assert (none.code, none.out) == (0, "no entries of that kind; fewer words find more\n")
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -43,6 +53,8 @@ def test_show_prints_the_source_of_every_value(cli: Any) -> None:
         (("catalog", "burn"), 'unknown action "burn"'),
         (("catalog", "list", "--save", "x.json"), "--save cannot be used with list"),
         (("catalog", "probe", "x"), 'probe takes no name, got "x"'),
+        (("catalog", "show", "models/x", "--limit", "3"), "--limit cannot be used with show"),
+        (("catalog", "probe", "--filter", "x"), "--filter cannot be used with probe"),
     ],
 )
 def test_invalid_catalog_arguments_are_refused(

@@ -103,5 +103,27 @@ def test_constraints_without_inputs_are_listed_with_verbose_only(cli: Any) -> No
     command = ("resolve", COST, "--preset", "dense_training_cost_fixture")
     assert "not judged" not in cli(*command).err
     assert "serving.fits_memory is not judged: needs " in cli(*command, "--verbose").err
-    unjudged = {v["name"]: v["missing"] for v in cli(*command, "--json").data["unjudged"]}
+    unjudged = {
+        v["name"]: v["missing"] for v in cli(*command, "--json", "--verbose").data["unjudged"]
+    }
     assert "serving.memory_share" in unjudged["serving.fits_memory"]
+    assert "unjudged" not in cli(*command, "--json").data
+
+
+@pytest.mark.parametrize("command", COMMANDS[:4], ids=lambda command: command[0])
+def test_json_counts_constraints_that_the_inputs_leave_open(
+    cli: Any, command: tuple[str, ...]
+) -> None:
+    data = cli(*command, "--json").data
+    assert data["undetermined"]["count"] > 20
+    assert "serving.fits_memory" in data["undetermined"]["by_layer"]["serving"]
+    assert not {"unknown", "unjudged"} & data.keys()
+    assert all(each["status"] != "unknown" for each in data.get("constraints", ()))
+
+
+def test_json_of_a_sweep_is_mostly_its_rows(cli: Any) -> None:
+    over = ("--over", "gpu.power=400,500 W/GPU")
+    assert (
+        len(cli("sweep", COST, "--preset", "dense_training_cost_fixture", *over, "--json").out)
+        < 4_000
+    )

@@ -91,6 +91,8 @@ VERDICT = {
     "missing": Each(TEXT, some=False), "reason": TEXT,
     "values": Each({"name": TEXT, "value": NUMBER, "unit": TEXT}, some=False),
 }  # fmt: skip
+UNDETERMINED = {"count": COUNT, "by_layer": Keyed(Each(TEXT))}
+"""Constraints that the inputs leave open."""
 CONFLICT = {"name": TEXT, "given": NUMBER, "computed": NUMBER, "unit": TEXT, "relation": TEXT}
 SWITCH = {"variable": TEXT, "left": TEXT, "used": TEXT, "condition": TEXT}
 STEP = {
@@ -100,7 +102,7 @@ STEP = {
 RESOLUTION = {
     "target": TEXT, "value": MAYBE_NUMBER, "unit": TEXT, "lo": MAYBE_NUMBER, "hi": MAYBE_NUMBER,
     "missing": Each(MISSING, some=False), "constraints": Each(VERDICT, some=False),
-    "unjudged": Each(VERDICT, some=False), "validity": Each(VERDICT, some=False),
+    "undetermined": UNDETERMINED, "validity": Each(VERDICT, some=False),
     "conflicts": Each(CONFLICT, some=False), "switches": Each(SWITCH, some=False),
     "degradations": Each(TEXT, some=False),
 }  # fmt: skip
@@ -492,7 +494,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "others": Each(Each(SHOWN), some=False),
             "whole": Each(dict, some=False),
             "constraints": Each(VERDICT, some=False),
-            "unjudged": Each(VERDICT, some=False),
+            "undetermined": UNDETERMINED,
             "validity": Each(VERDICT, some=False),
             "notes": Each(TEXT, some=False),
         },
@@ -525,7 +527,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 }
             ),
             "violated": Each(VERDICT, some=False),
-            "unknown": Each(VERDICT, some=False),
+            "undetermined": UNDETERMINED,
             "alternatives": Each({"value": NUMBER, "choices": Each(SHOWN)}),
             "notes": Each(TEXT, some=False),
         },
@@ -545,7 +547,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 }
             ),
             "violations": Keyed({"condition": TEXT, "rows": Each(COUNT)}),
-            "unknown": Each(VERDICT, some=False),
+            "undetermined": UNDETERMINED,
             "notes": Each(TEXT, some=False),
         },
     ),
@@ -570,7 +572,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 }
             ),
             "violations": Keyed({"condition": TEXT, "points": COUNT}),
-            "unknown": Each(VERDICT, some=False),
+            "undetermined": UNDETERMINED,
             "notes": Each(TEXT, some=False),
         },
     ),
@@ -623,10 +625,12 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 "gflop": NUMBER,
                 "megabytes": NUMBER,
             },
-            **{"serial_steps": NUMBER, "launch_s": NUMBER, "power_limit_w": NUMBER},
+            **{"serial_steps": NUMBER, "step": TEXT, "launch_s": NUMBER},
+            **{"power_limit_w": NUMBER, "drawn_w": NUMBER},
             **{"tflops": NUMBER, "tensor_use": NUMBER, "memory_use": NUMBER},
             "limits": Each({"limit": TEXT, "seconds": NUMBER}),
-            **{"seconds": NUMBER, "units_per_second": NUMBER, "joules_per_unit": NUMBER},
+            **{"bound": TEXT, "seconds": NUMBER, "units_per_second": NUMBER},
+            **{"joules_per_unit": NUMBER, "violated": Each(VERDICT, some=False)},
             "notes": Each(TEXT),
         },
     ),

@@ -5,7 +5,9 @@ import os
 import re
 import shlex
 import socket
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,16 +18,23 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from assay.cli.app import COMMANDS, run
 from assay.cli.mcp import mcp_server
-from assay.cli.mcp_tools import TOOLS
+from assay.cli.mcp_tools import MOST_CHARACTERS, TOOLS
+
+COST = "econ.cost.per_token"
+ESTIMATED = {"model": "llama-3.1-8b", "accelerator": "h100_sxm", "tokens": "15T"}
+
+
+def result_of(name: str, **arguments: Any) -> Any:
+    async def once() -> Any:
+        async with Client(mcp_server()) as client:
+            return await client.call_tool(name, arguments)
+
+    return anyio.run(once)
 
 
 def call(name: str, **arguments: Any) -> tuple[bool, str]:
-    async def once() -> tuple[bool, str]:
-        async with Client(mcp_server()) as client:
-            result = await client.call_tool(name, arguments)
-            return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]
-
-    return anyio.run(once)
+    result = result_of(name, **arguments)
+    return bool(result.is_error), result.content[0].text
 
 
 def test_every_tool_is_described_and_only_reads() -> None:
@@ -100,20 +109,103 @@ def test_missing_inputs_are_an_error_that_an_assistant_can_read() -> None:
     assert failed
     # The whole list is ten times as long.
     assert len(text) < 3_300
-    assert re.search(r"more characters: assay resolve serving\.throughput\)$", text)
+    assert re.search(r"^20 of \d+ missing inputs$", text, re.MULTILINE)
 
 
-def test_structured_content_is_what_json_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    async def once() -> Any:
-        async with Client(mcp_server()) as client:
-            words = {"text": "cost token", "what": "presets"}
-            return (await client.call_tool("find", words)).structured_content
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said", "unsaid"),
+    [
+        ("resolve", {"variable": COST}, 'values=["name=value unit"], or use preset', "--"),
+        ("resolve", {"variable": COST}, 'preset=NAME, of find(what="presets")', "--"),
+        ("predict", {"model": "llama-3.1-70b", "gpu": "h100"}, "it fits with tensor=2", "--"),
+        (
+            "ask",
+            {"question": "does llama-3.1-70b fit in narnia?"},
+            'nearest: resolve(variable="serving.kv.max_concurrency"',
+            "hint",
+        ),
+        ("ask", {"question": "how purple is an H100?"}, "nearest: find", "assay list"),
+        # A tool that only reads cannot do what this command does.
+        ("runs", {"store": "nowhere"}, "assay store init --store", "command line's alone"),
+        ("estimate", {**ESTIMATED, "where": "narnia"}, "places with a tariff", "did you mean"),
+    ],
+)
+def test_a_refusal_is_in_the_words_of_the_tool_and_said_once(
+    tool: str, arguments: dict[str, Any], said: str, unsaid: str
+) -> None:
+    failed, text = call(tool, **arguments)
+    assert failed
+    assert text.count(said) == 1
+    assert unsaid not in text
 
-    data = anyio.run(once)
+
+def test_a_file_that_is_no_trace_is_refused_without_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text("password=hunter2\n")
+    failed, text = call("diagnose", trace=str(tmp_path / "trace.json"))
+    assert failed
+    assert "expected a trace, got a file of another kind" in text
+    assert "hunter2" not in text
+    assert "command line's alone" not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"text": "cost token", "what": "presets"},
+        {"text": "h200", "what": "catalog"},
+        {"text": "h200", "what": "catalog", "limit": 2},
+    ],
+)
+def test_structured_content_is_what_json_prints(
+    words: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = result_of("find", **words)
+    data = result.structured_content
     assert data["exit_code"] == 0
     capsys.readouterr()
     assert run([*shlex.split(data["command"])[1:], "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == data["answer"]
+    # The command line prints the very rows.
+    assert run(shlex.split(data["command"])[1:]) == 0
+    assert capsys.readouterr().out.strip() in result.content[0].text
+
+
+def test_a_long_answer_is_cut_and_says_what_its_lists_lack() -> None:
+    result = result_of("resolve", variable=COST, preset="llama3_8b_8_h100_training")
+    data = result.structured_content
+    assert data["answer"]["value"] == pytest.approx(5.9e-8, rel=0.05)
+    assert data["answer"]["unit"] == "USD/token"
+    assert data["left_out"]["trace"] > 0
+    assert len(json.dumps(data["answer"], separators=(",", ":"))) <= MOST_CHARACTERS
+
+
+def test_runs_of_a_store_are_listed(tmp_path: Path) -> None:
+    assert run(["store", "init", "--store", str(tmp_path / "store")]) == 0
+    failed, text = call("runs", store=str(tmp_path / "store"))
+    assert not failed
+    assert text.startswith(f"$ assay store find --store {tmp_path / 'store'} kind=run\n")
+    assert "nothing matches" in text
+
+
+@pytest.mark.parametrize("name", ["trtllm", "tensorrt-llm"])
+def test_engines_are_named_as_answers_name_them(name: str) -> None:
+    _, text = call("predict", model="llama-3.1-8b", gpu="h100", engine=name)
+    assert "h100_sxm, trtllm, " in text
+    assert all("tensorrt" not in (tool.__doc__ or "") for tool in TOOLS)
+
+
+def test_what_is_no_message_is_answered() -> None:
+    lines = ["{not json", '{"jsonrpc": "2.0", "id": true}', ""]
+    server = subprocess.run(
+        [sys.executable, "-m", "assay", "mcp"],
+        input="\n".join(lines), capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in server.stdout.splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in answers] == [
+        (None, -32700),
+        (None, -32600),
+    ]
+    assert answers[0]["error"]["message"].endswith("got a line that is no JSON")
 
 
 def test_documents_are_resources() -> None:

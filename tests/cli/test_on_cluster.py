@@ -176,6 +176,13 @@ def test_a_job_does_not_submit_itself(
     assert head.jobs == {}
 
 
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_workers_are_one_or_more(cli: Any, count: str) -> None:
+    outcome = cli(*SWEEP, "--summary", "--workers", count)
+    assert outcome.code == 2
+    assert outcome.err == f"error: --workers: expected 1 or more, got {count}\n"
+
+
 def test_workers_need_points_to_share(cli: Any) -> None:
     outcome = cli(*SWEEP, "--workers", "2")
     assert outcome.code == 2

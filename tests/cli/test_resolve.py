@@ -25,7 +25,7 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
     data = outcome.data
     assert outcome.code == 0
     assert list(data) == [
-        "target", "value", "unit", "lo", "hi", "missing", "constraints", "unjudged", "validity",
+        "target", "value", "unit", "lo", "hi", "missing", "constraints", "undetermined", "validity",
         "conflicts", "switches", "degradations", "trace",
     ]  # fmt: skip
     assert data["target"] == "econ.cost.per_token"
@@ -34,8 +34,11 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
     assert data["lo"] == data["hi"] == data["value"]
     assert data["missing"] == data["conflicts"] == data["switches"] == []
     assert {verdict["status"] for verdict in data["validity"]} == {"true"}
+    assert {verdict["status"] for verdict in data["constraints"]} == {"true"}
     # The scenario has no values for racks, feeds or serving, so their constraints are unknown.
-    assert {verdict["status"] for verdict in data["constraints"]} == {"true", "unknown"}
+    left = data["undetermined"]
+    assert "thermal.dc.within_feed" in left["by_layer"]["thermal"]
+    assert left["count"] == sum(len(names) for names in left["by_layer"].values())
     figures = {step["name"]: (step["value"], step["unit"]) for step in data["trace"]}
     assert figures["training.step_time"] == (pytest.approx(0.15), "s")
     assert figures["cluster.it_power"] == (4400, "W")
@@ -82,6 +85,19 @@ def test_missing_inputs_are_listed_and_exit_with_3(cli: Any) -> None:
         "error: gpu.peak_flops needs 2 more inputs\n"
         'hint: give each a value with --assign name="value unit", or use --preset\n'
     )
+
+
+def test_many_missing_inputs_begin_with_what_to_do_and_the_nearest(cli: Any) -> None:
+    outcome = cli("resolve", "econ.cost.per_token")
+    lines = outcome.out.splitlines()
+    count = len(cli("resolve", "econ.cost.per_token", "--json").data["missing"])
+    assert lines[2].startswith("a scenario gives most of them: --preset NAME")
+    assert lines[6].startswith("training.total_tokens ")
+    assert lines[-1] == f"20 of {count} missing inputs; --verbose lists all"
+    assert len(lines) < 80
+    whole = cli("resolve", "econ.cost.per_token", "--verbose").out
+    assert "--verbose" not in whole
+    assert len(whole.splitlines()) > count > 200
 
 
 def test_missing_option_adds_dependent_variables(cli: Any) -> None:

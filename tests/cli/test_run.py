@@ -4,11 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from assay.cli.output import Canvas, unstyled
+from assay.cli.run import text
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.outcome import Outcome as RunOutcome
+from assay.intervals import Interval
+from assay.load.workloads.workload import DataSetShape
+
 from .conftest import Cli
 
 KEYS = [
     "run", "verdict", "metric", "baseline", "final", "ratio", "target", "target_met", "kept",
-    "undecided", "rejected", "settings", "launch_command", "report", "notes",
+    "undecided", "rejected", "unconfirmed", "data_set", "settings", "launch_command", "report",
+    "notes",
 ]  # fmt: skip
 SMALL = ("--model", "synthetic", "--budget", "60s", "--workload", "decode", "--input-tokens", "8",
          "--output-tokens", "8")  # fmt: skip
@@ -46,6 +55,29 @@ def test_the_verdict_is_the_first_word(cli: Cli) -> None:
     outcome = cli("run", *SMALL, "--dry-run")
     assert outcome.out.startswith("diagnosed only: output_throughput\n")
     assert "assay verify-report " in outcome.out
+
+
+def test_a_gain_that_was_not_confirmed_stands_under_a_heading_of_its_own() -> None:
+    events = DataSetShape("a data set of 20,000 events", "events", 20_000, "ns/event", 5e4, True)
+    wins, fails = (
+        ExperimentResult(
+            name, Candidate(name, (name,), {name: 2}, "bitwise", "safe", True), verdict,
+            Interval(ratio, ratio - 0.1, ratio + 0.1), "slower",
+        )
+        for name, verdict, ratio in (("levels", "improved", 2.2), ("lookup", "regressed", 0.7))
+    )  # fmt: skip
+    outcome = RunOutcome(
+        Path("run"), "undecided", "request_throughput", Interval(500.0, 400.0, 600.0), None, None,
+        rejected=(fails,), unconfirmed=(wins,), data_set=events, notes=("said before", "new"),
+    )  # fmt: skip
+    lines = [unstyled(line).rstrip() for line in text(outcome, Canvas(100), said=["said before"])]
+    assert "before     500 requests/s (400 to 600), 100 ns/event" in lines
+    assert "a request  a data set of 20,000 events" in lines
+    assert any(line.startswith("unproven   levels: 2.20x") for line in lines), lines
+    assert any(line.startswith("rejected   lookup: slower") for line in lines), lines
+    # What has been said on stderr is not said again.
+    assert "  new" in lines
+    assert not any("said before" in line for line in lines)
 
 
 @pytest.mark.parametrize(

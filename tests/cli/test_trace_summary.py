@@ -27,9 +27,9 @@ def test_summary_as_json(cli: Any, stored: Any) -> None:
     trace, config, made = stored
     outcome = cli("trace", "summary", trace, "--model", config, "--json")
     data = outcome.data
-    assert list(data)[:15] == [
-        "trace", "model", "kernels", "copies", "device_ns", "steps", "mapped_share", "operations",
-        "unmapped", "graph_replays", "collectives", "annotations", "captures", "repairs",
+    assert list(data)[:16] == [
+        "trace", "model", "kernels", "copies", "device_ns", "steps", "mapped_share", "named_share",
+        "operations", "unmapped", "graph_replays", "collectives", "annotations", "captures", "repairs",
         "degradations",
     ]  # fmt: skip
     assert len(data["steps"]) == 2 * len(made.phases)
@@ -42,13 +42,29 @@ def test_summary_as_json(cli: Any, stored: Any) -> None:
 def test_summary_and_steps_as_text(cli: Any, stored: Any) -> None:
     trace, config, made = stored
     text = cli("trace", "summary", trace, "--model", config).out
-    for word in ("gate_up_proj", "mapped", "decode", "waiting ms"):
+    for word in ("gate_up_proj", "mapped", "decode", "waiting ms", "total ms", "median device ms"):
         assert word in text
     lines = cli("trace", "steps", trace, "--model", config, "--limit", "3").out.splitlines()
     assert len(lines) == 4
     data = cli("trace", "steps", trace, "--model", config, "--json").data
     assert list(data)[:4] == ["trace", "steps", "repairs", "degradations"]
     assert len(data["steps"]) == 2 * len(made.phases)
+
+
+def test_operations_of_a_program_that_is_no_model_are_its_own(cli: Any, tmp_path: Path) -> None:
+    profile = str(tmp_path / "book")
+    made = cli("bench", "profile", "order-book", "--quick", "--out", profile)
+    assert not made.code
+    assert "mean us a call" in made.out
+    data = cli("trace", "summary", profile, "--json").data
+    assert (data["mapped_share"], data["named_share"]) == (0.0, 1.0)
+    text = " ".join(cli("trace", "summary", profile).out.split())
+    assert "no operation of a language model ran; 100.00 % of device time has names that" in text
+    assert "own operation count total ms replay" in text
+    # The median step's kernels, and means over all whole steps.
+    said = cli("diagnose", profile).out
+    assert "us, median step" in said
+    assert "mean us" in said
 
 
 def test_summary_stores_what_it_found(cli: Any, stored: Any, tmp_path: Path) -> None:

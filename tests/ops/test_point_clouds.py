@@ -79,6 +79,13 @@ def test_no_points_make_an_empty_canvas() -> None:
     assert not ops.pillar_features(pillars, GRID, weight, bias, most_points=2).to_numpy().any()
 
 
+def test_points_without_a_place_are_dropped() -> None:
+    nan, inf = float("nan"), float("inf")
+    rows = [[nan, 0.5, 0.0, 1.0], [0.5, inf, 0.0, 1.0], [0.5, 0.5, nan, 1.0], [0.5, 0.5, 0.0, 1.0]]
+    pillars = ops.pillarize(xp.asarray(rows, dtype=xp.float32), GRID, most_pillars=2, most_points=4)
+    assert (pillars.starts.tolist(), pillars.cells.tolist()) == ([0, 1, 1], [0, -1])
+
+
 def test_pillars_that_do_not_fit_the_grid_are_refused() -> None:
     points = xp.asarray([[2.5, 1.5, 0.0, 1.0]], dtype=xp.float32)
     pillars = ops.pillarize(points, GRID, most_pillars=1, most_points=2)
@@ -92,6 +99,10 @@ def test_pillars_that_do_not_fit_the_grid_are_refused() -> None:
         ops.pillarize(
             points, ops.PillarGrid(0, 1, GRID.least, GRID.size), most_pillars=1, most_points=1
         )
+    with pytest.raises(InputError, match=r"rows as an integer, got \(0.0, 0.0, -1.0\)"):
+        ops.PillarGrid(GRID.least, GRID.size, 2, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"least as \(x, y, z\), got \(0.0, 0.0\)"):
+        ops.PillarGrid(2, 3, least=(0.0, 0.0), size=GRID.size)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="most_points of 1 or more, got 0"):
         ops.pillarize(points, GRID, most_pillars=1, most_points=0)
     with pytest.raises(ShapeError, match=r"points of shape \(any, 4\), got \(1, 3\)"):

@@ -42,7 +42,7 @@ def test_context_of_a_small_model_is_a_limit() -> None:
 def test_model_that_does_not_fit_has_no_goodput() -> None:
     with pytest.raises(InfeasibleError, match=r"671|672") as refused:
         predict_load("deepseek-v3", "h100_sxm", [1.0])
-    assert refused.value.hint == "it fits with --tensor 16"
+    assert refused.value.hint == "it fits with tensor=16"
 
 
 def test_configurations_that_do_not_fit_are_left_out() -> None:

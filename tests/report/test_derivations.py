@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from assay.errors import InputError
 from assay.improve.experiments.levels import coverage, level
 from assay.improve.loop.record import RunRecord
+from assay.intervals import Interval
 from assay.report import derivations
 from assay.report.claim import Evidence
 from assay.report.run_files import RunFiles
@@ -117,6 +118,22 @@ def test_cost_and_energy_are_price_and_power_over_rate(finished: Finished) -> No
     )
     # The sample's packages take 30 W and its memory 5 W.
     assert energy.value == pytest.approx(35.0 / rate, rel=1e-9)
+
+
+def test_a_rate_of_data_sets_is_also_a_time_of_an_event(finished: Finished) -> None:
+    files = RunFiles(finished[0])
+    select = {"experiment": "confirm", "arm": "treatment"}
+
+    def derived(rule: str, **parameters: object) -> Interval:
+        evidence = Evidence("experiments.parquet", rule, select, COMPARED | parameters)
+        return derivations.derive(files, evidence)
+
+    rate = derived(derivations.MEDIAN)
+    # 20,000 events a data set: nanoseconds of an event fall where the rate rises.
+    time = derived(derivations.OWN_UNIT, scale=5e4, is_time=True)
+    assert time == pytest.approx((5e4 / rate.value, 5e4 / rate.hi, 5e4 / rate.lo))
+    frames = derived(derivations.OWN_UNIT, scale=4.0, is_time=False)
+    assert frames == pytest.approx((4 * rate.value, 4 * rate.lo, 4 * rate.hi))
 
 
 def test_forecasts_are_scored_once_for_each_candidate(finished: Finished) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 
@@ -18,7 +19,8 @@ from assay.runs import arrays
 from assay.runs.array_engine import ArrayEngine
 from assay.runs.subject_options import SubjectOptions
 from assay.runtime.hardware import Device
-from assay.workloads.contract import Arrays, DataSet, Program, Verified
+from assay.workloads.contract import Arrays, DataSet, Program, Verified, WorkloadSetting
+from assay.workloads.registry import workload as workload_named
 from running_sums import RunningSums, SummingProgram
 
 SIZE = 200
@@ -88,6 +90,48 @@ def test_outputs_that_were_verified_are_not_verified_again() -> None:
     engine.configure({"how": "vector"})
     assert engine.probe(TEXTS, 12) == first
     assert 0 < asked == workload.verified
+
+
+def test_probes_reach_every_data_set() -> None:
+    engine = engine_of(RunningSums())
+    assert len({answer.texts for answer in engine.probe(TEXTS[:3], 12)}) == 3
+
+
+def test_a_run_with_wrong_outputs_is_an_error() -> None:
+    """An exact setting is found by its hash, once a probe has verified it; a rounding one by the verdict."""
+
+    class Rounds(LosesTheLast):
+        def settings(self, device: Device) -> tuple[WorkloadSetting, ...]:
+            (how,) = super().settings(device)
+            return (dataclasses.replace(how, keeps="rounding"),)
+
+    data = [RunningSums().generate(seed, SIZE) for seed in (1, 2, 3)]
+    asked = SubjectOptions(engine="assay", workload="running-sums", budget_s=60.0)
+    for workload in (LosesTheLast(), Rounds()):
+        engine = engine_of(workload)
+        planned = arrays._requests(workload, asked, data, "")
+        right = engine.measure(planned, Window(requests=3))
+        assert [record.error for record in right.records] == [None] * 3
+        engine.configure({"how": "vector"})
+        engine.probe(TEXTS, 12)
+        wrong = engine.measure(planned, Window(requests=3))
+        assert all(str(record.error).startswith("wrong against") for record in wrong.records)
+
+
+def test_a_request_is_said_in_the_units_of_the_workload() -> None:
+    asked = SubjectOptions(engine="assay", workload="running-sums", budget_s=60.0)
+    workload = RunningSums()
+    planned = arrays._requests(workload, asked, [workload.generate(1, SIZE)], "")
+    shape = planned.data_set
+    assert shape is not None
+    assert (shape.rows, shape.row, shape.unit) == (SIZE, "frames", "frames/s")
+    assert shape.figure(10.0) == 10.0 * SIZE
+    assert planned.notes[0] == "a request is a data set of 200 frames: 1 request/s is 200 frames/s"
+    market = workload_named("order-book")
+    events = arrays._shape(market, market.generate(1, 1_000))
+    # 1,000 events in a request: 100 of them a second are 10 us an event.
+    assert events.figure(100.0) == pytest.approx(10_000.0)
+    assert (events.rows, events.row, events.unit) == (1_000, "events", "ns/event")
 
 
 def test_a_window_counts_runs_and_not_loading(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def test_a_value_of_an_entry_can_be_replaced() -> None:
     ).problem  # fmt: skip
     assert problem is not None
     assert "hbm.stacks * hbm.stack_capacity gives 103" in problem.message
-    assert "--set gpu.memory.capacity=" in (problem.hint or "")
+    assert 'assign={"gpu.memory.capacity": ' in (problem.hint or "")
 
 
 def test_the_example_of_a_unit_has_the_number_given() -> None:

@@ -62,7 +62,7 @@ def test_answers_are_what_the_commands_print(
     response = client.get(f"/api/v1/{path}")
     assert response.status_code == 200, response.text
     capsys.readouterr()
-    run([*command, "--json"])
+    run([*command, "--json", "--verbose"])
     assert response.json() == json.loads(capsys.readouterr().out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from assay import runtime
 from assay.errors import InputError
 from assay.workloads.contract import Arrays, Missing, start_of
-from assay.workloads.order_book.books import Depths, OrderBooks, Tops
+from assay.workloads.order_book.books import Depths, OrderBooks, RejectedEventError, Tops
 from assay.workloads.order_book.events import (
     ADD,
     BUY,
@@ -188,8 +189,54 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         OrderBooks(0)
     tops = Tops.empty(10)
     twice = dataclasses.replace(tops, ask_price=tops.bid_price)
-    with pytest.raises(ValueError, match="overlap"):
+    with pytest.raises(InputError, match="overlap"):
         OrderBooks(8).replay(events, twice)
+    with pytest.raises(InputError, match="contiguous") as caught:
+        OrderBooks(8).replay(events[::2])
+    assert "\n" not in caught.value.message
+
+
+def test_depths_that_do_not_fit_are_refused() -> None:
+    events, books = generate(1, 10), OrderBooks(8)
+    with pytest.raises(InputError, match="levels: expected 1 or more, got 0"):
+        Depths.empty(10, 0)
+    few = Depths.empty(9, 3)
+    with pytest.raises(
+        InputError, match=r"depths, column bid_price: expected shape \(10, 3\), got \(9, 3\)"
+    ):
+        books.replay(events, depths=few)
+    flat = dataclasses.replace(Depths.empty(10, 3), ask_price=np.empty(30, np.int32))
+    with pytest.raises(InputError, match=r"ask_price: expected shape \(10, 3\), got \(30,\)"):
+        books.replay(events, depths=flat)
+    with pytest.raises(InputError, match="levels: expected 1 or more, got -1"):
+        books.depth(0, -1)
+    with pytest.raises(InputError, match="instrument: expected 0 to 7, got 8"):
+        books.depth(8, 1)
+
+
+def test_a_strict_replay_keeps_the_tops_of_the_batch() -> None:
+    events = events_of((ADD, BUY, 1, 100, 5), (CANCEL, BUY, 8, 0, 0), (ADD, BUY, 2, 101, 7))
+    with pytest.raises(RejectedEventError) as caught:
+        OrderBooks(1).replay(events)
+    assert caught.value.tops.bid_price.tolist() == [100, 100, 101]
+    assert (caught.value.rejected.count, caught.value.rejected.first_row) == (1, 1)
+
+
+def test_the_side_of_a_cancel_is_not_read() -> None:
+    for side in (BUY, SELL):
+        events = events_of((ADD, BUY, 1, 100, 5), (CANCEL, side, 1, 0, 0))
+        tops, _ = OrderBooks(1).replay(events)
+        assert tops.bid_price.tolist() == [100, NO_BID]
+
+
+def test_columns_come_from_an_archive(tmp_path: Path) -> None:
+    events = generate(1, 10)
+    np.savez(tmp_path / "events.npz", **dict(events.arrays))  # type: ignore[arg-type]
+    with np.load(tmp_path / "events.npz") as archive:
+        read = Events.of(archive)
+    assert [column.tolist() for column in read.columns] == [
+        column.tolist() for column in events.columns
+    ]
 
 
 def test_depth_after_every_event() -> None:
@@ -258,7 +305,8 @@ def test_the_workload_keeps_its_contract() -> None:
         np.testing.assert_array_equal(column, outputs[1][name])
     work = WORKLOAD.work(data)
     assert work.bytes == 3_000 * (20 + 52)
-    assert work.serial_steps > data.units
+    longest = np.bincount(data.arrays["instrument"]).max()
+    assert (work.serial_steps, work.step) == (3 * longest, "load")
 
 
 def test_a_quiet_feed_trades_nothing() -> None:

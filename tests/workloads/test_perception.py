@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.errors import InputError
+from assay.errors import InputError, ShapeError
 from assay.runtime.hardware import device
 from assay.workloads.contract import DataSet, start_of
 from assay.workloads.perception import scans
 from assay.workloads.perception.configuration import KITTI
+from assay.workloads.perception.detector import Detector
 from assay.workloads.perception.workload import WORKLOAD, Perception
 from small_detector import SMALL
 
@@ -41,6 +42,19 @@ def test_boxes_are_those_of_pytorch(data: DataSet, start: str) -> None:
     np.testing.assert_allclose(outputs["boxes"][0], RECORDED["boxes"], atol=1e-3)
     program.poison()
     assert not SMALL_WORKLOAD.verify(program.outputs(), data).error <= verified.tolerance
+
+
+def test_one_call_goes_from_a_scan_to_its_boxes(data: DataSet) -> None:
+    points = data.arrays["points"][0, : data.arrays["counts"][0]]
+    detector = Detector(SMALL, SMALL_WORKLOAD.weights, device("cpu"))
+    found = detector.boxes(points)
+    assert found.anchors.tolist() == [at for at in RECORDED["anchors"] if at >= 0]
+    # Numbers of another type, and points that are none, change nothing.
+    nowhere = np.full((2, 4), np.nan)
+    again = detector.boxes(np.concatenate([points.astype(np.float64), nowhere]))
+    np.testing.assert_array_equal(again.boxes, found.boxes)
+    with pytest.raises(ShapeError, match=r"points of shape \(any, 4\), got \(5, 3\)"):
+        detector.boxes(np.zeros((5, 3)))
 
 
 def test_a_wrong_box_does_not_pass(data: DataSet) -> None:
@@ -93,7 +107,7 @@ def test_files_of_kitti_are_written_and_read(tmp_path: Path) -> None:
     ("content", "expected"),
     [
         (b"12345", "expected 16 bytes a point, got 5 bytes"),
-        (np.full(4, np.nan, "<f4").tobytes(), "expected finite numbers"),
+        (np.full(4, np.nan, "<f4").tobytes(), r"expected finite numbers, got \[nan.* at point 0"),
     ],
 )
 def test_damaged_scans_are_refused(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -102,7 +116,28 @@ def test_damaged_scans_are_refused(tmp_path: Path, content: bytes, expected: str
     with pytest.raises(InputError, match=expected):
         scans.read_scan(path)
     with pytest.raises(InputError, match=r"missing\.bin cannot be read"):
-        scans.read_scan(tmp_path / "missing.bin")
+        scans.read_scan(str(tmp_path / "missing.bin"))
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        (np.zeros((5, 3)), r"numbers of shape \(count, 4\), got float64 of shape \(5, 3\)"),
+        (np.zeros(8), r"got float64 of shape \(8,\)"),
+        ("points", "numbers of shape .* got <U6"),
+        ([[0.0, 1.0, 2.0, 0.5], [0.0, np.nan, 2.0, 0.5]], r"got \[0.0, nan, 2.0, 0.5\] at point 1"),
+        ([[1e300, 0.0, 0.0, 0.0]], "expected finite numbers"),
+    ],
+)
+def test_points_that_no_scan_has_are_not_written(
+    tmp_path: Path, points: object, expected: str
+) -> None:
+    path = tmp_path / "000000.bin"
+    with pytest.raises(InputError, match=rf"^scan {path} cannot be written: .*{expected}"):
+        scans.write_scan(path, points)  # type: ignore[arg-type]
+    assert not path.exists()
+    with pytest.raises(InputError, match="cannot be written: No such file"):
+        scans.write_scan(tmp_path / "none" / "000000.bin", np.zeros((1, 4)))
 
 
 def test_work_is_that_of_the_published_network() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, CheckFailedError, InputError
 from assay.workloads.planning import WorkloadFloor, predict_workload
 from assay.workloads.registry import workload
 
@@ -26,6 +28,39 @@ def test_bytes_and_arithmetic_bound_a_frame() -> None:
     assert answer.joules_per_unit == pytest.approx(72 * answer.seconds)
     # 16 convolutions, and six steps beside them.
     assert answer.serial_steps == 22
+
+
+def test_a_chain_bounds_what_has_little_work() -> None:
+    """By hand: 44 kernels of a structure, and three loads of each event of the busiest book, a cycle each."""
+    structure = predict_workload("protein", includes=("accelerators/h100_sxm",))
+    by_name = {limit.limit: limit.seconds for limit in structure.limits}
+    assert by_name["chain"] == pytest.approx(44 * structure.launch_s)
+    assert (structure.bound, structure.seconds) == ("chain", max(by_name.values()))
+    market = workload("order-book")
+    events = predict_workload("order-book", size=8_000, includes=L4)
+    busiest = np.bincount(market.generate(1, 8_000).arrays["instrument"]).max()
+    # The data sheet's boost clock of the L4: 2,040 MHz.
+    assert events.seconds == pytest.approx(events.launch_s + 3 * busiest / 2.04e9)
+    assert (events.bound, events.step) == ("chain", "load")
+    assert "bound by chain" in events.headline()
+
+
+def test_a_limit_beyond_the_boards_is_violated() -> None:
+    given: dict[str, Any] = {"includes": L4, "assign": {"gpu.power.limit": "4000 W/GPU"}}
+    answer = predict_workload("perception", **given)
+    assert [verdict.name for verdict in answer.violated] == ["predict_workload.limit_within_rated"]
+    assert "violated: predict_workload.limit_within_rated" in answer.headline()
+    assert answer.problem is None
+    # Energy is what is drawn at the highest clock, not 4000 W.
+    assert answer.joules_per_unit == pytest.approx(answer.drawn_w * answer.seconds)
+    assert answer.drawn_w < 200
+    judged = predict_workload("perception", fail_on_violated=True, **given)
+    assert isinstance(judged.problem, CheckFailedError)
+    assert predict_workload("perception", fail_on_violated=True, includes=L4).problem is None
+
+
+def test_the_size_is_the_quick_one_unless_given() -> None:
+    assert predict_workload("order-book", includes=L4).units == 20_000
 
 
 def test_a_lower_power_limit_lowers_the_clock_and_less_use_raises_it() -> None:

@@ -287,7 +287,10 @@ def _variable(reading: Reading) -> AskAnswer:
         ]
         nearest = _nearest_intent(reading) if "model" in reading.slots else ""
         nearest = nearest if nearest and keeps(nearest, reading) else ""
-        if not nearest and not reading.mentions:
+        left = set(unknown)
+        explained = [word for word in variables.words_of(reading)[0] if word not in left]
+        if not nearest and not reading.mentions and len(explained) > len(left):
+            # One word of several is no sign that the question is about this variable.
             nearest = f"assay show {best.name}"
         if not unknown and best.probability >= variables.LEAST_PROBABILITY:
             outcome = None

@@ -15,9 +15,10 @@ from assay.errors import InputError, one_of
 
 @dataclass(frozen=True)
 class CatalogListAnswer(Answer):
-    """Entries of the catalog."""
+    """Entries of the catalog; as JSON `limit` of them, 0 for all."""
 
     entries: Sequence[CatalogEntry]
+    limit: int = 0
 
     def to_json(self) -> list[dict[str, Any]]:
         """What each entry is called, and how many values it has, as JSON data."""
@@ -28,15 +29,28 @@ class CatalogListAnswer(Answer):
                 "aliases": list(entry.aliases),
                 "values": len(entry.values),
             }
-            for entry in self.entries
+            for entry in self.entries[: self.limit or None]
         ]
 
 
-def catalog_entries(group: str | None = None) -> CatalogListAnswer:
-    """The entries of a group, or of all groups."""
+def catalog_entries(
+    group: str | None = None, match: str | None = None, *, limit: int = 0
+) -> CatalogListAnswer:
+    """The entries of a group, or of all groups, whose names contain every word of a text.
+
+    >>> [entry.path for entry in catalog_entries("accelerators", "sxm h200").entries]
+    ['accelerators/h200_sxm']
+    """
     groups = entries.groups()
     chosen = groups if group is None else [one_of("catalog group", group, groups)]
-    return CatalogListAnswer([entry for name in chosen for entry in _entries(name)])
+    words = (match or "").casefold().split()
+    listed = [entry for name in chosen for entry in _entries(name)]
+    kept = [entry for entry in listed if all(word in _names(entry) for word in words)]
+    return CatalogListAnswer(kept, limit)
+
+
+def _names(entry: CatalogEntry) -> str:
+    return " ".join((entry.path, entry.title, *entry.aliases)).casefold()
 
 
 def _entries(group: str) -> Iterator[CatalogEntry]:

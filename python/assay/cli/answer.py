@@ -5,7 +5,8 @@ from typing import Annotated, Final
 
 from assay.cli import options, styles
 from assay.cli.declaring import option
-from assay.cli.output import Canvas, Line, Report, facts, report_of, table
+from assay.cli.output import Canvas, Line, Report, facts, table
+from assay.cli.undetermined import verdict_report
 from assay.cli.verdicts import (
     answer_line,
     answer_text,
@@ -102,7 +103,7 @@ def resolve_command(
             yield ""
             yield from trace_table(resolution.trace, canvas)
 
-    return report_of(answer, text, as_json, details=details(resolution))
+    return verdict_report(answer, text, as_json, details=details(resolution))
 
 
 def explain_command(
@@ -137,7 +138,7 @@ def explain_command(
         allow_conflicts=allow_conflicts,
         **options.given(preset, assign, variant, includes, model_config, correlate, offer),
     )
-    return report_of(
+    return verdict_report(
         answer,
         lambda canvas: provenance_lines(answer, canvas),
         as_json,

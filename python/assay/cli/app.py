@@ -18,6 +18,7 @@ from assay.cli.output import Report, prepare_streams, show, show_error, stdout_e
 from assay.errors import AssayError, InputError, unknown_name
 from assay.escaping import one_line
 from assay.paths import scratch
+from assay.spoken_options import command_line
 
 if TYPE_CHECKING:
     import typer
@@ -206,7 +207,8 @@ def run(arguments: Sequence[str]) -> int:
     prepare_streams()
     verbosity.reset()
     try:
-        code = _run(list(arguments))
+        with command_line():
+            code = _run(list(arguments))
         with stdout_errors():
             sys.stdout.flush()
         return code

@@ -7,6 +7,7 @@ from assay.asking.answering import AskAnswer, ask
 from assay.cli import options, styles
 from assay.cli.declaring import argument
 from assay.cli.output import Canvas, Line, Report, facts, report_of, working
+from assay.errors import AssayError, InputError
 
 
 def ask_command(
@@ -26,7 +27,18 @@ def ask_command(
     """
     with working("reading the question"):
         answer = ask(" ".join(question))
-    return report_of(answer, lambda canvas: _lines(answer, canvas), as_json)
+    report = report_of(answer, lambda canvas: _lines(answer, canvas), as_json)
+    return report._replace(problem=_without_nearest(answer))
+
+
+def _without_nearest(answer: AskAnswer) -> AssayError | None:
+    """The refusal without the command that is printed as the result already."""
+    problem = answer.problem
+    if problem is None or not problem.hint or not answer.nearest:
+        return problem
+    parts = problem.hint.split("; ")
+    kept = [part for part in parts if part != f"nearest: {answer.nearest}"]
+    return InputError(problem.message, "; ".join(kept) or None)
 
 
 def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:

@@ -57,7 +57,7 @@ def _text(profile: Any, canvas: Canvas) -> Iterator[Line]:
         for row in case["operations"][:_SHOWN]:
             each = f"{row['ns'] / case['calls'] / 1e3:,.1f}"
             rows.append(["", row["operation"], each, f"{row['share']:.0%}"])
-    yield from table(("case", "operation", "us a call", "share"), rows, canvas, right=(2, 3))
+    yield from table(("case", "operation", "mean us a call", "share"), rows, canvas, right=(2, 3))
     yield ""
     yield f"stored {profile.trace}: assay trace summary {profile.trace}"
     for name, said in profile.profilers.items():

@@ -7,6 +7,7 @@ from assay.cli import options, styles
 from assay.cli.declaring import argument, option
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working, wrapped
 from assay.cli.sweep_table import entry_lines, summary_lines, sweep_lines
+from assay.cli.undetermined import verdict_report
 from assay.cli.verdicts import missing_report, unjudged_notes, verdict_table, violation_lines
 from assay.errors import InputError
 from assay.scenario.questions.minimizing import EntryOptimum, MinimizeEntriesAnswer, minimize
@@ -73,7 +74,7 @@ def solve_command(
             yield from verdict_table("approximation", solution.validity, canvas)
 
     details = [*unjudged_notes((*solution.constraints, *solution.unjudged))]
-    return report_of(answer, text, as_json, details=details)
+    return verdict_report(answer, text, as_json, details=details)
 
 
 def _whole_lines(solution: "Solution", canvas: Canvas) -> Iterator[Line]:
@@ -145,8 +146,8 @@ def minimize_command(
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)
     if isinstance(answer, MinimizeEntriesAnswer):
-        return report_of(answer, lambda canvas: _best_entry_lines(answer, canvas), as_json)
-    return report_of(
+        return verdict_report(answer, lambda canvas: _best_entry_lines(answer, canvas), as_json)
+    return verdict_report(
         answer,
         lambda canvas: _optimum_lines(answer.optimum, canvas),
         as_json,
@@ -266,7 +267,7 @@ def sweep_command(
         if isinstance(reduced, MissingAnswer):
             return missing_report(reduced, as_json)
         details = [*unjudged_notes(reduced.summary.unknown)]
-        return report_of(
+        return verdict_report(
             reduced, lambda canvas: summary_lines(reduced.summary, canvas), as_json, details=details
         )
     if workers is not None:
@@ -291,7 +292,7 @@ def sweep_command(
             answer, lambda canvas: entry_lines(swept, list(swept.rows()), canvas), as_json
         )
     swept_table = answer.table
-    return report_of(
+    return verdict_report(
         answer,
         lambda canvas: sweep_lines(
             list(swept_table.rows()),

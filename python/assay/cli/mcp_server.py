@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
 from assay.errors import UnknownNameError, unknown_name
@@ -33,6 +37,37 @@ class Server(MCPServer[Any]):
                 # Without the words that the package puts before it: the line of the command line.
                 raise ToolError(str(error.__cause__)) from None
             raise
+
+    async def run_stdio_async(self) -> None:
+        """Serve stdin and stdout; what is no message is answered, where the package is silent."""
+        async with stdio_server() as (lines, answers):
+            messages, read = anyio.create_memory_object_stream[Any](0)
+
+            async def pass_on() -> None:
+                async with messages:
+                    async for item in lines:
+                        if isinstance(item, Exception):
+                            await answers.send(SessionMessage(_no_message(item)))
+                        else:
+                            await messages.send(item)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(pass_on)
+                server = self._lowlevel_server
+                await server.run(read, answers, server.create_initialization_options())
+                group.cancel_scope.cancel()
+
+
+def _no_message(error: Exception) -> JSONRPCError:
+    """The answer of JSON-RPC to a line that is no JSON, or JSON that is no message."""
+    is_json = not isinstance(error, ValidationError) or all(
+        each["type"] != "json_invalid" for each in error.errors(include_url=False)
+    )
+    code, got = (
+        (INVALID_REQUEST, "other JSON") if is_json else (PARSE_ERROR, "a line that is no JSON")
+    )
+    message = f"expected a JSON-RPC 2.0 message in one line, got {got}"
+    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=message))
 
 
 def _refusal(error: ValidationError, known: list[str]) -> str:

@@ -8,6 +8,7 @@ is what `--json` prints, so that nobody reads numbers out of text.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import shlex
@@ -65,18 +66,15 @@ def find(
         Literal["variables", "presets", "relations", "catalog"],
         Field(description="Where to look; catalog has accelerators, models, grids, prices."),
     ] = "variables",
+    limit: Annotated[
+        int | None, Field(description="Rows at most, 0 for all; 40 if not given.", ge=0)
+    ] = None,
 ) -> CallToolResult:
     """Find the names that the other tools take."""
-    if what != "catalog":
-        return _run("list", filter=text, presets=what == "presets", relations=what == "relations")
-    words = text.casefold().split()
-
-    def chosen(said: str) -> str:
-        lines = said.splitlines()
-        kept = [line for line in lines if all(word in line.casefold() for word in words)]
-        return "\n".join(kept or ["no entries of that kind; fewer words find more"])
-
-    return _run("catalog", ["list"], change=chosen)
+    if what == "catalog":
+        return _run("catalog", ["list"], filter=text, limit=limit)
+    presets, relations = what == "presets", what == "relations"
+    return _run("list", filter=text, presets=presets, relations=relations, limit=limit)
 
 
 def resolve(
@@ -114,7 +112,7 @@ def predict(
     batch: Annotated[int, Field(description="Sequences that decode in the step.", ge=0)] = 1,
     context: Annotated[int, Field(description="Tokens in the KV cache of each.", ge=0)] = 1024,
     prefill_tokens: Annotated[int, Field(description="Tokens of prompts in it.", ge=0)] = 0,
-    engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
+    engine: Annotated[str, Field(description="vllm, sglang, trtllm or assay.")] = "vllm",
     tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
     dtype: Annotated[str | None, Field(description="Format of weights.")] = None,
 ) -> CallToolResult:
@@ -138,7 +136,7 @@ def predict_load(
     rates: Annotated[str, Field(description="Requests per second: 1,2,4 or 2:20:2.")],
     prompt: Annotated[int, Field(description="Input tokens of a request.", ge=1)] = 1024,
     output: Annotated[int, Field(description="Output tokens of a request.", ge=1)] = 128,
-    engine: Annotated[str, Field(description="vllm, sglang, tensorrt-llm or assay.")] = "vllm",
+    engine: Annotated[str, Field(description="vllm, sglang, trtllm or assay.")] = "vllm",
     tensor: Annotated[int, Field(description="Tensor-parallel GPUs.", ge=1)] = 1,
 ) -> CallToolResult:
     """Predict TTFT, TPOT and throughput of a server by its rate of requests, with intervals."""
@@ -178,7 +176,7 @@ def plan(
         float | None, Field(description="A budget of dollars an hour.", gt=0)
     ] = None,
 ) -> CallToolResult:
-    """Plan how few GPUs serve a rate within an SLO, which, how laid out, and at what cost."""
+    """Plan which GPUs serve a rate within an SLO for the least money: how many, how laid out, the cost."""
     return _run(
         "plan",
         [] if recording is None else [recording],
@@ -221,9 +219,21 @@ def runs(
     run: Annotated[
         str | None, Field(description="A run by its id, or latest; all runs if not given.")
     ] = None,
+    store: Annotated[
+        str | None,
+        Field(
+            description="A store of the team instead of this machine: a folder, s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, or default for that of ASSAY_STORE. It lists "
+            "runs, with run those whose name contains it."
+        ),
+    ] = None,
 ) -> CallToolResult:
     """List the runs of the loop that improves engines, or show what one tried and kept."""
-    return _run("runs", ["list"] if run is None else ["show", run])
+    if store is not None:
+        place = None if store == "default" else store
+        terms = ["kind=run", *([] if run is None else [f"name={run}"])]
+        return _run("store find", terms, store=place)
+    return _run("runs list") if run is None else _run("runs show", [run])
 
 
 def validate(
@@ -240,16 +250,11 @@ TOOLS: Final[Sequence[Callable[..., CallToolResult]]] = (
 """Every tool, the most general first."""
 
 
-def _run(
-    command: str,
-    words: Sequence[str] = (),
-    change: Callable[[str], str] | None = None,
-    **options: Option,
-) -> CallToolResult:
+def _run(command: str, words: Sequence[str] = (), **options: Option) -> CallToolResult:
     """What a command prints, below its command line; a refusal is an error of the tool."""
     from assay.cli.app import run
 
-    arguments = [command, *_options(options), *_positional(words)]
+    arguments = [*command.split(), *_options(options), *_positional(words)]
     out, notes = io.StringIO(), io.StringIO()
     with (
         _one_at_a_time, kept_reports() as reports, contextlib.redirect_stdout(out),
@@ -261,16 +266,17 @@ def _run(
     line = f"assay {shlex.join(arguments)}"
     if code in REFUSED:
         # What is wrong stands at the end, below what is known.
-        raise ToolError(_cut("\n".join(reversed(said)), MOST_REFUSED, line))
-    if change is not None:
-        said[0] = change(shown)
+        refused = _refused("\n".join(reversed(said)), command)
+        raise ToolError(_cut(refused, MOST_REFUSED, line))
+    answer, left_out = _data(reports)
     text = _cut("\n".join([f"$ {line}", *said]), MOST_CHARACTERS, line)
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content={
             "command": line,
             "exit_code": code,
-            "answer": _data(reports) if change is None else None,
+            "answer": answer,
+            **({"left_out": left_out} if left_out else {}),
         },
     )
 
@@ -284,12 +290,31 @@ def _cut(text: str, most: int, command: str) -> str:
     return f"{kept}\n({left:,} more characters: {command})"
 
 
-def _data(reports: Sequence[Report]) -> Any:
-    """What `--json` prints; none where it is longer than an assistant can read."""
-    if not reports:
-        return None
-    text = json_text(reports[-1])
-    return json.loads(text) if len(text) <= MOST_CHARACTERS else None
+def _refused(text: str, command: str) -> str:
+    """A refusal with options as the arguments of the tool that runs the command."""
+    from assay.cli.mcp_words import left_options, refusal_words, tool_call
+
+    tools = {tool.__name__: [*inspect.signature(tool).parameters] for tool in TOOLS}
+    word = command.partition(" ")[0]
+    name = {"list": "find", "catalog": "find", "store": "runs"}.get(word, word.replace("-", "_"))
+    lines = []
+    for line in text.splitlines():
+        head, mark, nearest = line.partition("nearest assay ")
+        if mark and not head:
+            lines.append(f"nearest: {tool_call(f'assay {nearest}', tools)}")
+        else:
+            lines.append(refusal_words(line, tools[name]))
+    if any(left_options(line) for line in lines if not line.startswith("nearest: ")):
+        known = ", ".join(tools[name])
+        lines.append(f"options that begin with -- are the command line's alone; arguments: {known}")
+    return "\n".join(lines)
+
+
+def _data(reports: Sequence[Report]) -> tuple[Any, dict[str, int]]:
+    """What `--json` prints, cut to what an assistant can read, and how much its lists lack."""
+    from assay.cli.mcp_data import fitted
+
+    return fitted(json.loads(json_text(reports[-1])), MOST_CHARACTERS) if reports else (None, {})
 
 
 def _positional(words: Sequence[str]) -> Iterator[str]:

@@ -74,12 +74,21 @@ FailOnViolated = Annotated[
     bool,
     option("--fail-on-violated-constraints", "End with exit code 1 if a constraint is violated."),
 ]
+
+
+def _check_workers(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise InputError(f"--workers: expected 1 or more, got {given}")
+    return given
+
+
 Workers = Annotated[
     int | None,
     option(
         "--workers N",
         "Processes that share the points, of which there may then be any number. Parts that are "
         "done are kept: an interrupted command goes on where it was.",
+        callback=_check_workers,
     ),
 ]
 AllowConflicts = Annotated[
@@ -164,5 +173,5 @@ SpeculativeTokens = Annotated[
     int, option("--speculative-tokens N", "Drafted tokens of a sequence.")
 ]
 Acceptance = Annotated[float | None, option("--acceptance P", "Share of drafted tokens accepted.")]
-PlannedEngine = Annotated[str, option("--engine ENGINE", "vllm, sglang, tensorrt-llm or assay.")]
+PlannedEngine = Annotated[str, option("--engine ENGINE", "vllm, sglang, trtllm or assay.")]
 StepBatch = Annotated[int | None, option("--batch N", "Sequences of a decode step, if not shown.")]

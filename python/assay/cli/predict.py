@@ -1,6 +1,5 @@
 """`assay predict`: what a step of a model should take on some hardware, without a GPU."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -9,8 +8,8 @@ from assay.cli.declaring import option
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 from assay.errors import InputError
 from assay.escaping import clipped
-from assay.intervals import Interval
 from assay.planner.graph import Graph
+from assay.planner.step_text import digits, heading
 
 if TYPE_CHECKING:
     from assay.planner.questions import StepPrediction
@@ -133,7 +132,7 @@ def _text(
     answer: "StepPrediction", canvas: Canvas, limit: int | None, nodes: bool
 ) -> Iterator[Line]:
     graph, rows = answer.graph, answer.operations
-    yield from facts(_heading(graph), canvas)
+    yield from facts(heading(graph), canvas)
     yield ""
     if nodes:
         yield from _nodes(graph, canvas, options.MAX_LISTED if limit is None else limit)
@@ -149,8 +148,8 @@ def _text(
         (
             (clipped(row.operation, room), styles.NAME),
             str(row.nodes),
-            (_digits(row.expected_ns / 1e3), styles.VALUE),
-            f"{_digits(row.lo_ns / 1e3)}-{_digits(row.hi_ns / 1e3)}",
+            (digits(row.expected_ns / 1e3), styles.VALUE),
+            f"{digits(row.lo_ns / 1e3)}-{digits(row.hi_ns / 1e3)}",
             f"{100 * row.expected_ns / step:.1f}",
             (bar(row.floor_ns, row.expected_ns, longest, width, canvas), styles.FAINT),
             row.bound,
@@ -195,69 +194,6 @@ def _nodes(graph: Graph, canvas: Canvas, limit: int) -> Iterator[Line]:
         yield f"{len(shown)} of {len(graph.nodes):,} nodes; --limit 0 lists all"
 
 
-def _heading(graph: Graph) -> Iterator[tuple[str, str]]:
-    batch = graph.batch
-    graphs = "graphs" if graph.engine == "assay" else "CUDA graphs"
-    graphs = graphs if batch["cuda_graphs"] else f"no {graphs}"
-    formats = f"{batch['weight_dtype']} weights, {batch['kv_dtype']} KV cache"
-    yield "model", graph.model
-    yield "on", f"{_ranks(batch)}{graph.hardware}, {graph.engine}, {graphs}, {formats}"
-    yield "step of", _load(batch)
-    totals = graph.totals
-    step, floor = totals["step"], totals["floor"]
-    share = 100 * floor.value / step.value
-    yield "step", f"{_ms(step)}; floor {floor.value / 1e6:,.3f} ms ({share:.0f} %)"
-    for name, label, scale, unit in (
-        ("tokens_per_second", "tokens/s", 1.0, ""),
-        ("ttft", "TTFT", 1e-6, " ms"),
-        ("power", "power", 1.0, " W a GPU"),
-        ("joules_per_token", "energy", 1.0, " J/token"),
-        ("dollars_per_token", "cost", 1e6, " USD per million tokens"),
-    ):
-        if name in totals:
-            whose = f", at {graph.rent}" if label == "cost" and graph.rent else ""
-            yield label, _figure(totals[name], scale, unit) + whose
-        elif name in graph.missing:
-            yield label, f"not known: {graph.missing[name]}"
-
-
-def _load(batch: Any) -> str:
-    contexts = batch["context"]
-    shown = (
-        f"{contexts:,}" if isinstance(contexts, int) else f"{min(contexts):,} to {max(contexts):,}"
-    )
-    parts = []
-    if batch["sequences"]:
-        drafted = batch["speculative_tokens"]
-        more = f" and {drafted} drafted tokens each" if drafted else ""
-        parts.append(f"{batch['sequences']:,} decoding at context {shown}{more}")
-    if batch["prefill_tokens"]:
-        parts.append(f"{batch['prefill_tokens']:,} prefill tokens")
-    return " with ".join(parts)
-
-
-def _ranks(batch: Any) -> str:
-    gpus = batch["tensor"] * batch["pipeline"] * batch["context_parallel"]
-    return f"{gpus} x " if gpus > 1 else ""
-
-
-def _ms(figure: Interval) -> str:
-    return f"{figure.value / 1e6:,.3f} ms ({figure.lo / 1e6:,.3f} to {figure.hi / 1e6:,.3f})"
-
-
-def _figure(figure: Interval, scale: float, unit: str) -> str:
-    value, low, high = (_digits(scale * x) for x in (figure.value, figure.lo, figure.hi))
-    return f"{value}{unit}" if low == high else f"{value}{unit} ({low} to {high})"
-
-
-def _digits(value: float) -> str:
-    """A number with three digits at least."""
-    if not value or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
-
-
 def _swept(
     model: str, gpu: str, texts: list[str], dtype: str | None, settings: dict[str, Any],
     limit: int | None, as_json: bool,
@@ -292,7 +228,7 @@ def _swept_text(
             f"{sweep.floor_ns[row] / 1e6:,.3f}",
             f"{100 * sweep.floor_ns[row] / sweep.step_ns[row]:.0f}",
             f"{sweep.tokens_per_second[row]:,.0f}",
-            *([] if not is_priced else ["-" if (cost := costs[row]) is None else _digits(cost)]),
+            *([] if not is_priced else ["-" if (cost := costs[row]) is None else digits(cost)]),
         )
         for row in range(count)
     ]

@@ -31,18 +31,24 @@ MOST_NAMED: Final = 6
 """Trials of a kind that are printed; the report has all."""
 
 
-def text(outcome: "Outcome", canvas: Canvas) -> Iterator[Line]:
-    """The verdict, the figures before and after, what was kept and what was not."""
+def text(outcome: "Outcome", canvas: Canvas, said: Sequence[str] = ()) -> Iterator[Line]:
+    """The verdict, the figures before and after, what was kept and what was not.
+
+    Notes that were `said` on stderr are not repeated.
+    """
     head = f"{outcome.metric}"
     if outcome.ratio is not None:
         head = f"{times(outcome.ratio)} {outcome.metric}"
     yield ((outcome.verdict, _STYLES[outcome.verdict]), f": {head}")
     for note in outcome.notes:
+        if note in said:
+            continue
         yield from wrapped(note, canvas, "  ", styles.FAINT)
     yield ""
     yield from facts(_figures(outcome), canvas)
     yield from _trials("kept", outcome.kept, canvas)
     yield from _trials("undecided", outcome.undecided, canvas)
+    yield from _trials("unproven", outcome.unconfirmed, canvas)
     yield from _trials("rejected", outcome.rejected, canvas)
     yield ""
     yield from facts(
@@ -60,10 +66,23 @@ def _figures(outcome: "Outcome") -> Iterator[tuple[str, str]]:
     unit = unit_of(outcome.metric)
     for name, figure in (("before", outcome.baseline), ("after", outcome.final)):
         if figure is not None:
-            yield name, f"{figure.value:,.4g} {unit} ({figure.lo:,.4g} to {figure.hi:,.4g})"
+            yield (
+                name,
+                f"{figure.value:,.4g} {unit} ({figure.lo:,.4g} to {figure.hi:,.4g}){_own(outcome, figure)}",
+            )
+    if outcome.data_set is not None:
+        yield "a request", outcome.data_set.request
     if outcome.target is not None:
         met = {True: "met", False: "not met", None: "not judged"}[outcome.target_met]
         yield "target", f"{outcome.target:.0%}: {met}"
+
+
+def _own(outcome: "Outcome", figure: "Interval") -> str:
+    """The same in the unit of a workload on arrays: ns/event beside data sets a second."""
+    shape = outcome.data_set
+    if shape is None or outcome.metric != "request_throughput" or not figure.value > 0:
+        return ""
+    return f", {shape.figure(figure.value):,.4g} {shape.unit}"
 
 
 def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -> Iterator[Line]:
@@ -72,6 +91,8 @@ def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -
         shown = (
             times(result.ratio) if result.ratio and result.verdict == "improved" else result.reason
         )
+        if title == "unproven":
+            shown += " by itself; the whole was not confirmed"
         yield from facts([(label.ljust(9), f"{result.candidate.name}: {shown}")], canvas)
     if len(results) > MOST_NAMED:
         yield " " * 11 + f"and {len(results) - MOST_NAMED} more in the report"
@@ -313,8 +334,8 @@ def run_command(
     options: SmolLM2-135M on this machine's CPU, from a plain configuration. With --replicas, a
     change is promoted over a fleet in stages, or every replica is left as it was.
 
-    Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved or nothing to gain,
-    2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
+    Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved, nothing to gain,
+    undecided or diagnosed only, 2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
     """
     from assay.load.workloads.spec import parse_duration, parse_fraction
     from assay.runs.optimize import optimize
@@ -383,5 +404,8 @@ def run_command(
             command=shlex.join(["assay", *sys.argv[1:]]),
         )
     return Report(
-        outcome.to_json, lambda canvas: text(outcome, canvas), as_json, problem=outcome.problem
+        outcome.to_json,
+        lambda canvas: text(outcome, canvas, progress.noted),
+        as_json,
+        problem=outcome.problem,
     )

@@ -25,6 +25,8 @@ class RunProgress:
         self._said = time.monotonic()
         self._phase = ""
         self._best = ""
+        self.noted: list[str] = []
+        """What has been said on stderr."""
 
     def phase(self, title: str, seconds: float) -> None:
         """A phase begins."""
@@ -47,6 +49,7 @@ class RunProgress:
 
     def note(self, text: str) -> None:
         """What the user must know."""
+        self.noted.append(text)
         show_note(text)
 
     def best(self, ratio: "Interval | None", time_left_s: float) -> None:

@@ -88,7 +88,7 @@ def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]
                 f"{milliseconds(summary.device_ns)} ms in {count(summary.kernels, 'kernel')} and "
                 f"{count(summary.copies, 'copy', 'copies')}",
             ),
-            ("mapped", f"{100 * summary.mapped_share:.2f} % of device time"),
+            ("mapped", _mapped(summary)),
             ("annotations", _agreement(summary.annotations)),
             ("captures", _captures(summary.captures)),
         ),
@@ -108,7 +108,7 @@ def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]
             )
             for row in rows
         ]
-        titles = ("operation", "layers", "count", "ms", "%")
+        titles = ("operation", "layers", "count", "total ms", "%")
         yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
     if summary.collectives:
         yield ""
@@ -123,7 +123,21 @@ def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]
             )
             for row in rows
         ]
-        yield from table(("not mapped", "count", "ms"), cells, canvas, right=(1, 2))
+        title = "own operation" if _has_own_names(summary) else "not mapped"
+        yield from table((title, "count", "total ms"), cells, canvas, right=(1, 2))
+
+
+def _has_own_names(summary: "TraceSummary") -> bool:
+    return not summary.mapped_share and summary.named_share > 0.0
+
+
+def _mapped(summary: "TraceSummary") -> str:
+    if _has_own_names(summary):
+        return (
+            f"no operation of a language model ran; {100 * summary.named_share:.2f} % of device time has "
+            "names that the program gave"
+        )
+    return f"{100 * summary.mapped_share:.2f} % of device time"
 
 
 def _phases(steps: "Rows", canvas: Canvas) -> Iterator[Line]:
@@ -148,7 +162,7 @@ def _phases(steps: "Rows", canvas: Canvas) -> Iterator[Line]:
                 milliseconds(median(step["device_ns"] for step in members)),
             )
         )
-    titles = ("phase", "steps", "batch", "median ms", "device ms")
+    titles = ("phase", "steps", "batch", "median ms", "median device ms")
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
 
 

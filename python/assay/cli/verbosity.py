@@ -1,6 +1,7 @@
 """How much the program says on stderr: `--verbose` and `--quiet` of every command.
 
-Results on stdout and errors do not depend on it.
+Errors do not depend on it, nor results on stdout but for what nobody reads in full: `--verbose` prints every missing
+input, and constraints that the inputs leave open in JSON.
 """
 
 from enum import IntEnum

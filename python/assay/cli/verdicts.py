@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.cli import styles
 from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, wrapped
+from assay.cli.verbosity import is_verbose
 from assay.model.resolving.resolution import (
     ConditionVerdict,
     MissingInput,
@@ -21,6 +22,13 @@ STATUS = {
 MAX_CONDITION = 120
 """Characters of a condition; a longer one is shown by its meaning."""
 
+MAX_MISSING = 20
+"""Missing inputs that are listed; nobody gives hundreds one by one."""
+MANY_MISSING = (
+    "a scenario gives most of them: --preset NAME, of assay list --presets, or --with GROUP/NAME, "
+    "of assay catalog list"
+)
+
 _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
 
 
@@ -35,21 +43,29 @@ def answer_line(resolution: Resolution) -> Line:
 
 def answer_text(answered: Resolution | TargetValue) -> str:
     """A value with the interval where there is one; empty without a value."""
-    if answered.value is None:
-        return ""
-    shown = answered.variable.figure(answered.value, answered.lower, answered.upper)
-    return f"{shown.text}{shown.interval}"
+    return answered.said
 
 
 def missing_table(
     gaps: Sequence[MissingInput], canvas: Canvas, *, in_full: bool = False
 ) -> list[Line]:
-    """Inputs without a value; `in_full` adds the boundary and the dependents."""
+    """Inputs without a value, those nearest to the target first.
+
+    A long list begins with what to do about it and is cut, unless `--verbose`; `in_full` has all, with
+    the boundary and the dependents.
+    """
     if not in_full:
+        shown = gaps if is_verbose() else gaps[:MAX_MISSING]
         rows = [
-            (gap.variable.name, gap.variable.display.text, gap.variable.meaning) for gap in gaps
+            (gap.variable.name, gap.variable.display.text, gap.variable.meaning) for gap in shown
         ]
-        return table(("missing input", "unit", "meaning"), rows, canvas)
+        lines = table(("missing input", "unit", "meaning"), rows, canvas)
+        if len(shown) == len(gaps):
+            return lines
+        left_out = f"{len(shown)} of {len(gaps):,} missing inputs; --verbose lists all"
+        return [
+            *wrapped(MANY_MISSING, canvas), "", *lines, "", ((left_out, styles.FAINT),),
+        ]  # fmt: skip
     full_rows = [
         (
             gap.variable.name,

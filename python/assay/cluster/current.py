@@ -10,6 +10,7 @@ from assay.cluster.kept import kept_parts
 from assay.cluster.local import Processes, ThisProcess, cores
 from assay.cluster.parts import Runner, Work, gathered
 from assay.errors import InputError
+from assay.spoken_options import option
 
 _of_the_job: Runner | None = None
 
@@ -28,7 +29,7 @@ def is_job() -> bool:
 def runner(workers: int | None = None) -> Runner:
     """Where parts run: on the cluster of the job, else in `workers` processes, by default one a core."""
     if workers is not None and workers < 1:
-        raise InputError(f"--workers: expected 1 or more, got {workers}")
+        raise InputError(f"{option('--workers')}: expected 1 or more, got {workers}")
     if _of_the_job is not None:
         return _of_the_job
     count = cores() if workers is None else workers

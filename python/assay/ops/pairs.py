@@ -118,7 +118,10 @@ def transition(
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """Rows of x plus activation(LayerNorm(x) @ first.T) @ second.T, in one pass; CPUs only."""
+    """Rows of x plus activation(LayerNorm(x) @ first.T) @ second.T, in one pass; CPUs only.
+
+    x and the result are (rows, channels), first (hidden, channels), second (channels, hidden).
+    """
     name = "transition"
     rows, width = check(name, "x", x, (None, None)).shape
     hidden = check(name, "first", first, (None, width), (x.dtype,)).shape[0]

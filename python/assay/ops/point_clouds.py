@@ -12,6 +12,7 @@ from assay.ops.operands import F32, I32, call, check, nbytes, result
 from assay.runtime import dtypes
 from assay.runtime.array import Array
 
+_AXES: Final = 3
 _POINT: Final = 4
 _INPUTS: Final = 10
 _BOX: Final = 5
@@ -19,7 +20,10 @@ _BOX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PillarGrid:
-    """Cells over the ground, `rows` along y by `columns` along x, each of one height."""
+    """Cells over the ground, `rows` along y by `columns` along x, each of one height.
+
+    Counts are (rows, columns), so y before x; coordinates are (x, y, z).
+    """
 
     rows: int
     columns: int
@@ -27,6 +31,15 @@ class PillarGrid:
     """The least x, y and z."""
     size: tuple[float, float, float]
     """Extents of a cell along x, y and z."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts and coordinates in each other's place."""
+        for name, count in (("rows", self.rows), ("columns", self.columns)):
+            if not isinstance(count, int):
+                raise InputError(f"PillarGrid: expected {name} as an integer, got {count!r}")
+        for name, numbers in (("least", self.least), ("size", self.size)):
+            if not isinstance(numbers, tuple | list) or len(numbers) != _AXES:
+                raise InputError(f"PillarGrid: expected {name} as (x, y, z), got {numbers!r}")
 
     def numbers(self) -> tuple[float, ...]:
         """The floating-point arguments of an operation."""
@@ -55,7 +68,8 @@ def pillarize(
     """Group points, (count, 4): x, y, z and intensity, by cell of a grid.
 
     Pillars are in the order of their first points, and hold their first `most_points` points; points
-    outside of the grid, and of pillars beyond `most_pillars`, are dropped.
+    outside of the grid, of pillars beyond `most_pillars`, and with a coordinate that is NaN or infinite,
+    are dropped.
 
     >>> import assay.xp as xp
     >>> points = xp.asarray([[0.5, 0.5, 0, 1], [9, 9, 0, 1], [0.2, 0.1, 0, 2]], dtype=xp.float32)

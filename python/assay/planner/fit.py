@@ -17,6 +17,7 @@ from assay.planner import evaluation as e
 from assay.planner.plan import plan_step
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.scenario.refusals import impossible
+from assay.spoken_options import given, option
 
 if TYPE_CHECKING:
     from assay.model.tapes.compile import Compiled
@@ -143,7 +144,7 @@ def _refusal(
             f"{batch.sequences or 'these'} requests of {tokens} do not fit {where}: beside "
             f"{fit.weights / 1e9:,.1f} GB of {model.name} the KV cache holds {most:,}"
         )
-        hints = [f"--batch {most}", *hints]
+        hints = [given("--batch", most), *hints]
     return InfeasibleError(
         f"{text} ({', '.join(fit.broken)})",
         f"it fits with {' or '.join(hints)}" if hints else "take GPUs with more memory",
@@ -158,7 +159,7 @@ def _layout_texts(name: str, model: ModelSpec, batch: BatchConfig) -> tuple[str,
         return (
             f"tensor: expected a divisor of the {heads} heads of {model.name}, got {batch.tensor} "
             f"({name})",
-            f"--tensor may be {divisors}",
+            f"{option('--tensor')} may be {divisors}",
         )
     if name == "serving.layers_divide":
         layers = int(shapes["layers"])
@@ -185,7 +186,7 @@ def _fitting_groups(
             continue
         wider = replace(batch, tensor=group)
         if not judge(model, hardware, wider, running=running).broken:
-            return [f"--tensor {group}"]
+            return [given("--tensor", group)]
     return []
 
 

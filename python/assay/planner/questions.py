@@ -17,6 +17,7 @@ from assay.planner.predict import predict_graph
 from assay.planner.prices import offer_of
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+from assay.planner.step_text import digits, heading
 from assay.planner.summary import OperationSummary, by_operation
 
 if TYPE_CHECKING:
@@ -30,6 +31,25 @@ class StepPrediction(Answer):
 
     graph: Graph
     operations: Sequence[OperationSummary]
+
+    def headline(self) -> str:
+        """The time of the step with its interval and floor, and what it is of."""
+        said = dict(heading(self.graph))
+        return f"{said['step']}: {said['model']} on {said['on']}, {said['step of']}"
+
+    def view(self) -> list[Any]:
+        """What the terminal prints: figures, and the operations with the share of the step."""
+        step = self.graph.totals["step"].value
+        rows = [
+            {
+                "operation": row.operation, "count": row.nodes, "us": digits(row.expected_ns / 1e3),
+                "90 %": f"{digits(row.lo_ns / 1e3)} to {digits(row.hi_ns / 1e3)}",
+                "% step": f"{100 * row.expected_ns / step:.1f}",
+                "floor us": digits(row.floor_ns / 1e3), "bound": row.bound,
+            }
+            for row in self.operations
+        ]  # fmt: skip
+        return [dict(heading(self.graph)), rows]
 
     def to_json(self) -> dict[str, Any]:
         """The graph with its nodes, and the operations."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
+from assay.answers import data_of
 from assay.errors import InputError
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.loop.record import RunRecord
@@ -22,6 +23,7 @@ FIGURE: Final = "{figure}"
 """Where the figure stands in the text of a statement."""
 
 START, FINAL, RATIO = "start.level", "final.level", "final.ratio"
+START_OWN, FINAL_OWN = "start.own_unit", "final.own_unit"
 NOISE: Final = "noise.ratio"
 CHANGED: Final = "answers.changed"
 MOST_CAUSES: Final = 8
@@ -111,10 +113,28 @@ class _Builder:
                 verdict=confirmation.verdict,
                 details=of_result(confirmation, "confirmation"),
             )
+            for claim_name, what, arm in (
+                (START_OWN, "the starting settings", "control"),
+                (FINAL_OWN, f"the {stack}", "treatment"),
+            ):
+                yield from self.own_unit(claim_name, what, experiment=name, arm=arm)
         elif noise is not None and noise.experiment in self.measured:
             yield from self.claim(
                 START, text, self.unit, self.blocks(rules.MEDIAN, experiment=noise.experiment)
             )
+            yield from self.own_unit(
+                START_OWN, "the starting settings", experiment=noise.experiment
+            )
+
+    def own_unit(self, name: str, what: str, **select: Any) -> Iterator[Claim]:
+        """A rate of requests in the unit of a workload on arrays."""
+        shape = self.record.outcome.data_set
+        if shape is None or self.record.outcome.metric != "request_throughput":
+            return
+        known = {**self.compared, **data_of(shape, "scale is_time")}
+        evidence = Evidence(EXPERIMENTS, rules.OWN_UNIT, select, known)
+        text = f"the same with {what}, in the unit of the workload: {FIGURE}"
+        yield from self.claim(name, text, shape.unit, evidence)
 
     def noise(self) -> Iterator[Claim]:
         """The A/A experiment."""
@@ -139,8 +159,10 @@ class _Builder:
                 continue
             select = {"experiment": result.experiment}
             known = {"confidence": self.record.answer_confidence}
+            row = result.answers.row
+            counted = ("runs of data sets", "runs") if row else ("answers", "answers")
             yield from self.claim(
-                f"{name}.compared", f"answers compared, {what}: {FIGURE}", "answers",
+                f"{name}.compared", f"{counted[0]} compared, {what}: {FIGURE}", counted[1],
                 Evidence(JOURNAL, rules.COMPARED, select),
             )  # fmt: skip
             if result.answers.near_ties:
@@ -152,7 +174,7 @@ class _Builder:
                 )
             if name == "answers":
                 yield from self.claim(
-                    CHANGED, f"answers wrongly changed by the kept settings: {FIGURE}",
+                    CHANGED, f"{row or 'answers'} wrongly changed by the kept settings: {FIGURE}",
                     words.PERCENT, Evidence(JOURNAL, rules.CHANGED, select, known),
                 )  # fmt: skip
 

@@ -28,6 +28,7 @@ from assay.report.waterfall import waterfall
 Rule = Callable[[RunFiles, Evidence], Interval]
 
 MEDIAN: Final = "median of blocks"
+OWN_UNIT: Final = "median of blocks in the workload's unit"
 FIGURE_MEDIAN: Final = "median of a figure of blocks"
 RATIO: Final = "ratio of paired blocks"
 EXCLUDED: Final = "slowdown that paired blocks exclude"
@@ -87,6 +88,14 @@ def _median(files: RunFiles, evidence: Evidence) -> Interval:
     if median is None:
         raise InputError(f"{evidence.file}: expected a block that counts, got dropped ones only")
     return median
+
+
+def _own_unit(files: RunFiles, evidence: Evidence) -> Interval:
+    """Requests a second as the workload's own figure: nanoseconds an event, frames a second."""
+    rate, scale = _median(files, evidence), float(evidence.parameters["scale"])
+    if evidence.parameters["is_time"]:
+        return _falling(rate, lambda requests_per_second: scale / requests_per_second)
+    return Interval(scale * rate.value, scale * rate.lo, scale * rate.hi)
 
 
 def _figure_median(files: RunFiles, evidence: Evidence) -> Interval:
@@ -272,8 +281,7 @@ def _answers(files: RunFiles, evidence: Evidence) -> ComparedAnswers:
 def _changed(files: RunFiles, evidence: Evidence) -> Interval:
     """Answers that nobody could judge count as wrong."""
     compared = _answers(files, evidence)
-    unproven = compared.wrong + compared.not_judged
-    return changed_rate(unproven, compared.total, _confidence(evidence))
+    return changed_rate(compared.unproven, compared.judged, _confidence(evidence))
 
 
 def _compared(files: RunFiles, evidence: Evidence) -> Interval:
@@ -293,6 +301,7 @@ def _divergence(files: RunFiles, evidence: Evidence) -> Interval:
 
 RULES: Final[Mapping[str, Rule]] = {
     MEDIAN: _median,
+    OWN_UNIT: _own_unit,
     FIGURE_MEDIAN: _figure_median,
     RATIO: _ratio,
     EXCLUDED: _excluded,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from assay.answers import Answer
 from assay.improve.fleet.guards import OBJECTIVE, Comparison, levels_of
@@ -17,6 +17,8 @@ from assay.improve.journal.journal import JournalReading
 from assay.improve.journal.run_folder import RunFolder
 from assay.report.words import metric_name, setting
 
+FleetVerdict = Literal["promoted", "undecided", "regressed", "rolled back", "refused"]
+"""What a promotion came to."""
 NAME = "report.md"
 _TOLERANCE = 1e-9
 

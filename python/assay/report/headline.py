@@ -62,7 +62,7 @@ def summary(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
         yield from map(sentence, gate_summary(claims, provenance))
         return
     known = named(claims)
-    for name in ("start.level", "final.level"):
+    for name in ("start.level", "start.own_unit", "final.level", "final.own_unit"):
         if name in known:
             yield f"{sentence(known[name].statement)}."
     yield from outcomes(claims, provenance)

@@ -18,8 +18,10 @@ from assay.report.waterfall import CAUSES_NOTE, TERMS_NOTE
 _ROLES: Final = (
     ("Kept", ("kept",), "Nothing was kept."),
     ("Undecided", ("undecided",), "Nothing is undecided."),
-    ("Rejected and failed", ("rejected", "not kept"), "Nothing was rejected, and no trial failed."),
+    ("Improved by itself, not proven in the confirmation", ("not kept",), ""),
+    ("Rejected and failed", ("rejected",), "Nothing was rejected, and no trial failed."),
 )
+"""Headings, with what stands there where no trial is of that kind; without such words there is no heading."""
 
 
 def write(claims: Sequence[Claim], provenance: Provenance) -> str:
@@ -68,6 +70,8 @@ def _result(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
         for label, name in (
             (before, "start.level"),
             (after, "final.level"),
+            (f"{before}, per unit", "start.own_unit"),
+            (f"{after}, per unit", "final.own_unit"),
             ("ratio", "final.ratio"),
             ("slowdown excluded", "slowdown.excluded"),
             ("A/A noise", "noise.ratio"),
@@ -106,9 +110,11 @@ def _pareto(claims: Sequence[Claim]) -> Iterator[str]:
 def _trials(claims: Sequence[Claim]) -> Iterator[str]:
     worth = {claim.details.get("lever"): claim for claim in by_role(claims, "left out")}
     for title, roles, empty in _ROLES:
+        tried = by_role(claims, *roles)
+        if not tried and not empty:
+            continue
         yield f"## {title}"
         yield ""
-        tried = by_role(claims, *roles)
         if not tried:
             yield empty
             yield ""

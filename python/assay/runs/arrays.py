@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Literal
 
+from assay.bench.harness.case import unit_named
 from assay.errors import InputError
 from assay.load.workloads.spec import parse_objective, parse_slo
-from assay.load.workloads.workload import Objective, PlannedRequest, ServiceLevel, Workload
+from assay.load.workloads.workload import (
+    DataSetShape,
+    Objective,
+    PlannedRequest,
+    ServiceLevel,
+    Workload,
+)
 from assay.planner.counted import Work, floor_seconds
 from assay.runs.array_engine import ArrayEngine
 from assay.runs.calibrated import hardware_of
@@ -17,8 +25,9 @@ from assay.runtime.hardware import Device
 from assay.workloads.contract import ArrayWorkload, DataSet, start_of
 from assay.workloads.registry import workload as workload_named
 
-DATA_SETS: Final = 4
-"""Different data sets, which take turns."""
+DATA_SETS: Final = 3
+"""Different data sets, which take turns; to verify one by another implementation may take a minute, and each
+configuration's outputs of each are verified."""
 LONGEST_S: Final = 0.5
 """A data set whose run takes longer at the start is replaced by one of the quick size: a verdict
 needs many runs."""
@@ -45,8 +54,10 @@ def open_arrays(
     data, size_note = _data(workload, device, asked)
     work = workload.work(data[0])
     floor_s = floor_seconds([Work(work.flops, work.bytes)], hardware_of(device, say, ("f32",)))
-    engine = ArrayEngine(workload, device, data, settings, floor_s)
-    return engine, planned or _requests(workload, asked, data, size_note)
+    engine = ArrayEngine(workload, device, data, settings, floor_s, _chain(workload, data[0]))
+    if planned is not None:
+        return engine, replace(planned, data_set=_shape(workload, data[0]))
+    return engine, _requests(workload, asked, data, size_note)
 
 
 def _data(
@@ -79,8 +90,10 @@ def _requests(
         f"a change is kept only if the outputs of all {len(data)} data sets stay the same, and equal "
         "to those of another implementation"
     )
-    steps = workload.work(data[0]).serial_steps
-    chain = f"{steps:,.0f} steps one after the other are not in the floor" if steps else ""
+    shape = _shape(workload, data[0])
+    one = f"a request is {shape.request}: 1 request/s is {shape.figure(1.0):,.4g} {shape.unit}"
+    left_out = _chain(workload, data[0])
+    chain = f"{left_out} are not in the floor" if left_out else ""
     return Workload(
         workload.name,
         f"{units:,} {workload.unit}s, one data set after the other",
@@ -90,8 +103,26 @@ def _requests(
         ),
         objective=_OBJECTIVE if asked.metric is None else parse_objective("--metric", asked.metric),
         slo=_slo(asked),
-        notes=tuple(filter(None, [gate, size_note, chain])),
+        notes=tuple(filter(None, [one, gate, size_note, chain])),
+        data_set=shape,
     )
+
+
+def _shape(workload: ArrayWorkload, data: DataSet) -> DataSetShape:
+    """What a request is, and its figure in the workload's own unit."""
+    unit, amount = unit_named(workload.figure), workload.amount(data)
+    is_time = unit.kind == "time"
+    scale = 1.0 / (amount * unit.scale) if is_time else amount / unit.scale
+    rows, row = workload.rows(data)
+    plural = "" if data.units == 1 else "s"
+    words = f"a data set of {data.units:,} {workload.unit}{plural}"
+    return DataSetShape(words, row, rows, workload.figure, scale, is_time)
+
+
+def _chain(workload: ArrayWorkload, data: DataSet) -> str:
+    """What the floor leaves out, in words: steps that wait for each other."""
+    steps = workload.work(data).serial_steps
+    return f"{steps:,.0f} steps one after the other" if steps else ""
 
 
 def _check(asked: SubjectOptions) -> None:

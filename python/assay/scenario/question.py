@@ -31,6 +31,7 @@ from assay.scenario.given_values import (
 )
 from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
+from assay.spoken_options import given, given_pair, option
 
 Pairs = Sequence[str] | Mapping[str, str] | None
 """Texts `name=value`, or values by name."""
@@ -178,8 +179,8 @@ def chosen_preset(names: str | Sequence[str] | None) -> Preset | None:
     chosen = [names] if isinstance(names, str) else list(dict.fromkeys(names or ()))
     if len(chosen) > 1:
         raise InputError(
-            f"expected one --preset, got {len(chosen)}: {', '.join(chosen)}",
-            "--with GROUP/NAME adds the values of a catalog entry to one",
+            f"expected one {option('--preset')}, got {len(chosen)}: {', '.join(chosen)}",
+            f"{option('--with')} GROUP/NAME adds the values of a catalog entry to one",
         )
     return find_preset(chosen[0]) if chosen else None
 
@@ -199,21 +200,23 @@ def find_preset(name: str) -> Preset:
         raise
 
 
-def read_pairs(option: str, form: str, texts: Pairs) -> dict[str, str]:
+def read_pairs(flag: str, form: str, texts: Pairs) -> dict[str, str]:
     """Read `name=text` pairs; a name may be repeated only with the same text."""
     if isinstance(texts, Mapping):
         return dict(texts)
     pairs: dict[str, str] = {}
-    for item in texts or ():
+    for item in [texts] if isinstance(texts, str) else texts or ():
         name, separator, text = item.partition("=")
         name, text = name.strip(), text.strip()
         if not separator or not name or not text:
+            example = given_pair(flag, *form.replace('"', "").split("="))
             raise InputError(
-                f'malformed {option} "{item}": expected {form}', f"write {option} {form}"
+                f'malformed {option(flag)} "{item}": expected {form}',
+                f"write {flag} {form}" if option(flag) == flag else f"write {example}",
             )
         if pairs.setdefault(name, text) != text:
             raise InputError(
-                f'contradictory {option}: {name} is given as "{pairs[name]}" and as "{text}"',
+                f'contradictory {option(flag)}: {name} is given as "{pairs[name]}" and as "{text}"',
                 "give it once",
             )
     return pairs
@@ -235,11 +238,13 @@ def problem_with(
     if resolution.value is None:
         names = [gap.variable.name for gap in resolution.missing]
         many = "1 more input" if len(names) == 1 else f"{len(names)} more inputs"
-        beside = "use --preset" if stated is None else "add an entry that states it by --with"
+        beside = f"use {option('--preset')}"
+        if stated is not None:
+            beside = f"add an entry that states it by {option('--with')}"
         return MissingInputsError(
             f"{resolution.target} needs {many}",
             names,
-            f'give each a value with --assign name="value unit", or {beside}',
+            f"give each a value with {given_pair('--assign', 'name', 'value unit')}, or {beside}",
         )
     if fail_on_violated and resolution.violated:
         names = [verdict.name for verdict in resolution.violated]
@@ -254,11 +259,12 @@ def conflict_error(
     first = conflicts[0]
     name = first.variable.name
     others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
-    hint = f"drop the value of {name} or one of its inputs, or pass --allow-conflicts"
+    hint = f"drop the value of {name} or one of its inputs, or pass {given('--allow-conflicts')}"
     if stated is not None and name not in stated:
         # An entry gives the value, which a question cannot drop.
         computed = first.variable.format(first.computed)
-        hint = f'an entry of the scenario gives it: --set {name}="{computed}" replaces that'
+        given_instead = given_pair("--set", name, computed)
+        hint = f"an entry of the scenario gives it: {given_instead} replaces that"
     return ContradictionError(f"contradictory input: {first.text}{others}", hint)
 
 

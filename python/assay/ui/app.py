@@ -18,7 +18,7 @@ from assay.ui.security import Guard, check_token
 PREFIX: Final = "/api/v1"
 
 _ABOUT: Final = """\
-The answers of the commands over HTTP: each is what the command prints with `--json`. Every request
+The answers of the commands over HTTP: each is what the command prints with `--json --verbose`. Every request
 needs the token that `assay ui` printed, as `Authorization: Bearer TOKEN`.
 """
 

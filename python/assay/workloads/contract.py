@@ -66,6 +66,10 @@ class WorkloadSetting:
     keeps: Keeps = "bitwise"
 
 
+Step = Literal["kernel", "load"]
+"""What a step of a chain is: an operation over whole arrays, or an access to memory inside of one."""
+
+
 class Work(NamedTuple):
     """What one data set needs at the least, whatever the implementation."""
 
@@ -74,6 +78,7 @@ class Work(NamedTuple):
     """Read and written once each: inputs, outputs and what fits into no cache."""
     serial_steps: float = 0.0
     """The longest chain of operations of which each needs the one before."""
+    step: Step = "kernel"
 
 
 class Verified(NamedTuple):
@@ -202,6 +207,10 @@ class ArrayWorkload(ABC):
     def amount(self, data: DataSet) -> float:
         """What the headline figure counts in a run: units of work."""
         return float(data.units)
+
+    def rows(self, data: DataSet) -> tuple[int, str]:
+        """Rows of the outputs, each an answer of its own, and what they are of: units of work if not said otherwise."""
+        return data.units, f"{self.unit}s"
 
     def notes(self, data: DataSet) -> Sequence[str]:
         """What a reader of the figure must know of how it was measured."""

@@ -17,6 +17,8 @@ from assay.improve.engines.protocol import Followed
 from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.outputs.bounds import answers_needed, changed_rate, level_of
 from assay.improve.experiments.outputs.judging import garbling_evidence, judge, near_tie
+from assay.improve.experiments.outputs.ledger import answers_gate
+from assay.improve.experiments.result import ComparedAnswers, DifferingAnswer, GateResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
 
@@ -57,6 +59,22 @@ def test_what_a_promotion_needs() -> None:
     assert answers_needed(1 / 200, 0.999) == 1400
     assert changed_rate(0, answers_needed(1 / 50, 0.95), 0.95).hi <= 1 / 50
     assert changed_rate(0, 0, 0.95).hi == 1.0
+
+
+def test_rows_of_different_data_sets_count_and_runs_of_the_same_do_not() -> None:
+    def gate(compared: ComparedAnswers, least_requests: int = 3) -> GateResult:
+        return answers_gate(compared, 0.95, 1 / 50, least_requests)
+
+    # The same 58 answers: of a language model they exclude too little, of events enough.
+    assert not gate(ComparedAnswers(58, (), 3), 0).passed
+    many = gate(ComparedAnswers(58, (), 3, rows=20_000, row="events"))
+    assert many.passed
+    assert many.statement.startswith("58 runs of 3 data sets with 60,000 events compared: 58 equal")
+    # To run one data set again and again tells nothing of others.
+    assert not gate(ComparedAnswers(1_000, (), 1, rows=20_000, row="events")).passed
+    assert not gate(ComparedAnswers(1_000, (), 3, rows=10, row="events")).passed
+    wrong = DifferingAnswer(0, "wrong")
+    assert not gate(ComparedAnswers(57, (wrong,), 3, rows=20_000, row="events")).passed
 
 
 def _server(texts: Sequence[str], rivals: dict[int, tuple[str, float]]) -> following.Ask:

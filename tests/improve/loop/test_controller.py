@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -290,7 +291,22 @@ def test_a_stack_that_is_not_confirmed_is_rolled_back(levers: Path) -> None:
     assert outcome.problem.exit_code == 5
     assert engine.settings() == START
     assert outcome.kept == ()
+    # What improved by itself was not rejected: the confirmation took it back.
+    [taken_back] = outcome.unconfirmed
+    assert (taken_back.verdict, outcome.rejected) == ("improved", ())
+    [said] = outcome.to_json()["unconfirmed"]
+    assert said["lever"] == list(taken_back.candidate.levers)
     assert "equivalence" in kinds(outcome)
+
+
+def test_a_budget_too_short_to_compare_the_answers_is_said_at_the_start(levers: Path) -> None:
+    slow = PlantedEngine(rate=5.0)
+    outcome = run(slow, levers, budget_s=120.0)
+    [said] = [note for note in outcome.notes if "too short" in note]
+    assert said.startswith("the budget is likely too short to keep a change: to compare ")
+    assert re.search(r"; --budget \d+m$", said)
+    assert outcome.verdict != "improved"
+    assert not any("too short" in note for note in run(PlantedEngine(), levers).notes)
 
 
 class EndOfSearch(Silent):

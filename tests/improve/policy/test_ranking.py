@@ -225,6 +225,18 @@ def test_a_floor_that_was_counted_needs_no_plan() -> None:
     assert not near.commit
 
 
+def test_a_floor_without_the_chain_is_no_share_of_the_time() -> None:
+    counted = description(
+        details={"floor_s": 0.25, "not_in_floor": "9,000 steps one after the other"}
+    )
+    far = qualify(known(description=counted, baseline=measurement(request_throughput=0.04)))
+    assert far.commit
+    assert far.sentence == (
+        "the floor by the operations that were counted is 1% of the time, without 9,000 steps one "
+        "after the other: less than 100 times can be left"
+    )
+
+
 def test_the_floor_of_a_loop_is_that_of_its_whole_batch() -> None:
     """A model at the floor of batch 1 is far from that of eight clients at once."""
     from assay.planner import BatchConfig, hardware_spec, model_spec, predict_graph

@@ -26,6 +26,8 @@ RESIDENT: Final = "resident_bytes"
 FLOOR: Final = "floor_s"
 """A detail of a description: seconds of a request, on average, if every operation that was counted ran
 at the machine's best rate."""
+NOT_IN_FLOOR: Final = "not_in_floor"
+"""A detail of a description: what of a request's time the floor leaves out, in words; empty for nothing."""
 
 
 class EngineLostError(AssayError):

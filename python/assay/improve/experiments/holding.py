@@ -234,7 +234,9 @@ def needed(settings: ExperimentSettings) -> int:
     """Answers that a promotion needs, with some to spare; 0 where it needs none."""
     if settings.most_changed is None:
         return 0
-    return math.ceil(SPARE * answers_needed(settings.most_changed, settings.answer_confidence))
+    rows = answers_needed(settings.most_changed, settings.answer_confidence)
+    answers = math.ceil(rows / settings.answer_rows)
+    return math.ceil(SPARE * max(answers, settings.least_requests))
 
 
 def has_enough(hold: Hold) -> bool:

@@ -79,11 +79,28 @@ class ComparedAnswers:
     """Different requests among them."""
     tie: float = 0.0
     """Gap up to which two tokens are a near tie, in nats."""
+    rows: int = 0
+    """Rows of one answer, where that is the output of a data set; 0 where it is a model's."""
+    row: str = ""
+    """What such rows are of: events."""
 
     @property
     def total(self) -> int:
         """All answers compared."""
         return self.equal + len(self.differing)
+
+    @property
+    def judged(self) -> int:
+        """What the bound on wrongly changed ones counts: answers of a model, or rows of different data sets.
+
+        A program gives the same outputs for the same data: to run a data set again tells nothing of others.
+        """
+        return self.requests * self.rows if self.rows else self.total
+
+    @property
+    def unproven(self) -> int:
+        """Of those, the wrong ones, and those that nobody could judge."""
+        return (self.wrong + self.not_judged) * max(self.rows, 1)
 
     @property
     def wrong(self) -> int:
@@ -121,6 +138,8 @@ class ComparedAnswers:
             (*before.differing, *self.differing),
             max(before.requests, self.requests),
             self.tie,
+            self.rows,
+            self.row,
         )
 
     @classmethod
@@ -129,7 +148,10 @@ class ComparedAnswers:
         if not data:
             return None
         differing = tuple(DifferingAnswer(**row) for row in data["differing"])
-        return cls(int(data["equal"]), differing, int(data["requests"]), float(data["tie"]))
+        return cls(
+            *(int(data["equal"]), differing, int(data["requests"]), float(data["tie"])),
+            *(int(data.get("rows", 0)), str(data.get("row", ""))),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,8 @@ class ExperimentSettings:
     """Rate of wrongly changed answers that a promotion must exclude; None asks for no bound."""
     least_requests: int = 0
     """Different requests whose answers a promotion must compare."""
+    answer_rows: int = 1
+    """Rows of an answer, each of which counts in that bound: of a data set; 1 of an answer of a model."""
     answer_confidence: float = 0.95
     """Of the bound on wrongly changed answers."""
     allow_lossy: bool = False

@@ -187,10 +187,9 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
     confirmed = state.soaked.confirmation
     is_kept = _stays(state, verdict)
     kept = tuple(state.stack.results) if is_kept else ()
-    if not is_kept and state.interrupted and confirmed is None:
-        undecided = (*undecided, *state.stack.results)
-    elif not is_kept:
-        rejected = (*rejected, *state.stack.results)
+    unconfirmed = () if is_kept else tuple(state.stack.results)
+    if state.interrupted and confirmed is None:
+        undecided, unconfirmed = (*undecided, *unconfirmed), ()
     settings = _read_back(state)
     ratio = confirmed.ratio if confirmed is not None else None
     baseline, final = _levels(state)
@@ -210,6 +209,8 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
         kept=kept,
         undecided=undecided,
         rejected=rejected,
+        unconfirmed=unconfirmed,
+        data_set=state.workload.data_set,
         target=target,
         target_met=met,
         settings=settings,

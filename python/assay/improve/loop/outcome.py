@@ -11,6 +11,7 @@ from assay.answers import Answer, data_of, plain_data
 from assay.improve.experiments.result import ExperimentResult
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import DataSetShape
 
 RunVerdict = Literal[
     "improved", "nothing to gain", "undecided", "diagnosed only", "rolled back", "engine lost"
@@ -32,6 +33,10 @@ class Outcome(Answer):
     kept: tuple[ExperimentResult, ...] = ()
     undecided: tuple[ExperimentResult, ...] = ()
     rejected: tuple[ExperimentResult, ...] = ()
+    unconfirmed: tuple[ExperimentResult, ...] = ()
+    """Improved by themselves; the confirmation did not prove them together."""
+    data_set: DataSetShape | None = None
+    """What a request is, where it is no prompt."""
     target: float | None = None
     target_met: bool | None = None
     settings: Mapping[str, Setting] | None = None
@@ -58,6 +63,8 @@ class Outcome(Answer):
             "kept": names(self.kept),
             "undecided": names(self.undecided),
             "rejected": names(self.rejected),
+            "unconfirmed": names(self.unconfirmed),
+            "data_set": plain_data(self.data_set),
             **data_of(self, "settings launch_command"),
             "report": None if self.report is None else str(self.report),
             "notes": plain_data(self.notes),

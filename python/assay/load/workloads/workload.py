@@ -61,6 +61,33 @@ def is_greedy(request: PlannedRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSetShape:
+    """What a request is where it is no prompt: a data set, whose outputs have many rows.
+
+    >>> events = DataSetShape("a data set of 20,000 events", "events", 20_000, "ns/event", 5e4, is_time=True)
+    >>> events.figure(500.0)
+    100.0
+    """
+
+    request: str
+    """In words: a data set of 20,000 events."""
+    row: str
+    """What rows of the outputs are of: events, pairs of residues."""
+    rows: int
+    """Rows of the outputs of one request, each an answer of its own."""
+    unit: str
+    """Of the workload's own figure: ns/event, frames/s."""
+    scale: float
+    """Of that figure in one request: divided by requests a second for a time, else multiplied."""
+    is_time: bool
+
+    def figure(self, requests_per_second: float) -> float:
+        """The workload's own figure at this rate of requests."""
+        scale = self.scale
+        return scale / requests_per_second if self.is_time else scale * requests_per_second
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """Requests and how they arrive."""
 
@@ -80,6 +107,8 @@ class Workload:
     """Where the requests come from: built-in, or the file."""
     notes: tuple[str, ...] = ()
     """What was assumed or left out when the workload was made."""
+    data_set: DataSetShape | None = None
+    """What each request is; None where requests are prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,14 @@ class TargetValue(NamedTuple):
     upper: float | None
     missing: int
 
+    @property
+    def said(self) -> str:
+        """The value with its unit and interval; empty without a value."""
+        if self.value is None:
+            return ""
+        shown = self.variable.figure(self.value, self.lower, self.upper)
+        return f"{shown.text}{shown.interval}"
+
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
@@ -220,16 +228,23 @@ class Resolution:
             raise MissingInputsError(
                 f"{self.target} needs {len(names)} more inputs: {', '.join(names)}",
                 names,
-                'give each a value with --assign name="value unit", or use a preset',
+                "give each a value, or use a preset",
             )
         return self.value
+
+    @property
+    def said(self) -> str:
+        """The value with its unit and interval; empty without a value."""
+        if self.value is None:
+            return ""
+        shown = self.variable.figure(self.value, self.lower, self.upper)
+        return f"{shown.text}{shown.interval}"
 
     def headline(self) -> str:
         """The value with its unit and interval, or how many inputs it lacks, in one line."""
         if self.value is None:
             return f"{self.target} needs {len(self.missing)} more inputs"
-        said = self.variable.figure(self.value, self.lower, self.upper)
-        return f"{self.target} = {said.text}{said.interval}"
+        return f"{self.target} = {self.said}"
 
     def _repr_html_(self) -> str:
         from assay.notebook import card

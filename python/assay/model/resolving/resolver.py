@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from assay.errors import AssayError
 from assay.model.declarations import SimultaneousBlock
 from assay.model.dependency_walk import Walk, walk
+from assay.model.graphs.digraph import distances
 from assay.model.inputs import Inputs
 from assay.model.language.conditions import verdict
 from assay.model.language.dynamics import Stochastic
@@ -193,22 +195,22 @@ class Resolver:
         return seen
 
     def missing(self, target: str) -> list[MissingInput]:
-        """Inputs of the target's cone without a value, with the variables that need them."""
+        """Inputs of the target's cone without a value, nearest first, with the variables that need them."""
         if self.values.get(target) is not None:
             return []
-        cone = self.cone(target)
+        distance = distances(target, defaultdict(tuple, self.needs))
         needed_by: dict[str, list[str]] = {
             name: []
             for name, value in self.values.items()
-            if value is None and name in cone and name not in self.needs
+            if value is None and name in distance and name not in self.needs
         }
         for dependent in self.values:
-            if dependent in cone:
+            if dependent in distance:
                 for needed in needed_by.keys() & self.needs.get(dependent, ()):
                     needed_by[needed].append(dependent)
         return [
             MissingInput(self.registry.variables[name], tuple(dependents))
-            for name, dependents in needed_by.items()
+            for name, dependents in sorted(needed_by.items(), key=lambda item: distance[item[0]])
         ]
 
     def trace(self, cone: set[str]) -> list[TraceStep]:

@@ -29,6 +29,8 @@ class TraceSummary(Answer):
     steps: Rows
     mapped_share: float
     """Of device time: what is an operation of the model."""
+    named_share: float
+    """Of device time: what the program named itself, and is none of a language model's operations."""
     operations: Rows
     unmapped: Rows
     """Kernels and copies without an operation, by name."""
@@ -100,6 +102,7 @@ def summarize(recovered: Recovery, name: str) -> TraceSummary:
     total = int(device["dur_ns"].sum() or 0)
     by_operation = _operations(device, total)
     mapped = sum(row["ns"] for row in by_operation)
+    named = int(device.filter(pl.col("op").is_not_null())["dur_ns"].sum() or 0) - mapped
     split, notes = collectives.split(device)
     kinds = dict(device["kind"].value_counts().iter_rows())
     degradations = [*trace.header.degradations, *recovered.degradations, *notes]
@@ -111,6 +114,7 @@ def summarize(recovered: Recovery, name: str) -> TraceSummary:
         device_ns=total,
         steps=[describe_step(row) for row in recovered.steps],
         mapped_share=mapped / total if total else 0.0,
+        named_share=named / total if total else 0.0,
         operations=by_operation,
         unmapped=_unmapped(device),
         graph_replays=recovered.replays,

@@ -10,6 +10,8 @@ from typing import Any, Final, TypedDict, Unpack
 from assay.answers import Answer
 from assay.catalog import constants
 from assay.errors import InputError, unknown_name
+from assay.model.language.figures import figure
+from assay.model.language.units import parse_unit
 from assay.scenario import built_in
 from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate as estimate_workload
 from assay.scenario.layout_search import GPUS
@@ -30,6 +32,36 @@ class EstimateAnswer(Answer):
 
     estimate: Estimate
 
+    def headline(self) -> str:
+        """The cost with its interval, and of a training run the time."""
+        found = self.estimate
+        if found.served_cost is not None:
+            ends = found.served_cost_interval or (None, None)
+            cost = figure(found.served_cost, parse_unit("USD"), *ends)
+            return f"{cost.text}{cost.interval} for all output tokens: {found.report.preset}"
+        said = [
+            f"{target.resolution.said} {_IN_WORDS[target.target]}".strip()
+            for target in found.report.targets
+            if target.target in _IN_WORDS and target.resolution and target.resolution.said
+        ]
+        return f"{', '.join(said)}: {found.report.preset}" if said else ""
+
+    def view(self) -> list[Any]:
+        """What the terminal prints: the targets, what does not hold, and the defaults."""
+        found = self.estimate
+        targets = [
+            {
+                "target": target.label, "value": target.resolution.said if target.resolution else "",
+                "variable": target.target, "issues": "; ".join(target.issues),
+            }
+            for target in found.report.targets
+        ]  # fmt: skip
+        defaults = [
+            {"default": each.name, "value": each.figure, "why": each.reason}
+            for each in found.defaults
+        ]
+        return [targets, {"violated": found.report.violated, "defaults": defaults}]
+
     def to_json(self) -> dict[str, Any]:
         """The estimate as JSON data."""
         return self.estimate.to_data()
@@ -47,6 +79,8 @@ class Tariffs(TypedDict, total=False):
     """USD per GPU-hour, electricity included: the GPUs are rented."""
 
 
+_IN_WORDS: Final = {"econ.run.total_cost": "", "econ.run.duration": "to train"}
+"""Targets of the headline of a training run, and what follows their values."""
 METHODS: Final = ("pretraining", "full", "lora")
 
 

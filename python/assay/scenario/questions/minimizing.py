@@ -23,7 +23,7 @@ from assay.scenario.questions.compared_accelerators import borrowed_constants, c
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.point_parts import search_enumerator
-from assay.scenario.questions.ranges import read_choices, split_catalog
+from assay.scenario.questions.ranges import Over, read_choices, split_catalog
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import Optimum
@@ -85,7 +85,7 @@ class MinimizeEntriesAnswer(Answer):
 
 def minimize(
     target: str,
-    over: Sequence[str] | None,
+    over: Over,
     *,
     maximize: bool = False,
     constraints: bool = True,
@@ -99,7 +99,7 @@ def minimize(
 ) -> MinimizeAnswer | MinimizeEntriesAnswer | MissingAnswer:
     """Minimize a variable over free variables, relations and catalog entries.
 
-    `over` has texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` is enumerated,
+    `over` has values by name, or texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` is enumerated,
     `lower..upper UNIT` is optimized continuously, `variant:NAME=A,B` chooses between relations
     and `accelerators=A,B` between entries of the catalog. A feasible point satisfies every
     constraint that can be checked. With `workers`, and in a job on a cluster, that many processes
@@ -175,7 +175,7 @@ def minimize(
             ],
         )
     question = read_question(**given)
-    choices = read_choices(question.registry, over)
+    choices = read_choices(question.registry, rest)
     try:
         optimum = search(question, given, choices)
     except MissingInputsError as error:

@@ -4,7 +4,7 @@ Only the syntax is parsed here; units and bounds are checked by the sweep or the
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from assay.errors import InputError
@@ -12,16 +12,18 @@ from assay.model.language.quantity import parse_quantity
 from assay.model.optimizing.choices import VARIANT_PREFIX, choosable, read_axis
 from assay.model.registry import Registry
 from assay.scenario.question import read_pairs
+from assay.spoken_options import given_pair, option
 
 MAX_VALUES: Final = 10_000_000
 """Most values of one axis; more would exhaust memory."""
 
+Over = Sequence[str] | Mapping[str, str | float | Iterable[str | float]] | None
+"""Axes: texts `name=values`, or values by name."""
+
 _GRID = re.compile(r"([^:]+):([^:]+):\s*(\d{1,12})\s*(:\s*log\b)?(.*)", re.DOTALL)
 
 
-def split_catalog(
-    over: Sequence[str] | None, groups: Collection[str]
-) -> tuple[dict[str, list[str]], list[str]]:
+def split_catalog(over: Over, groups: Collection[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Separate axes of catalog entries, such as `accelerators=h100_sxm,h200_sxm`, from variables.
 
     >>> split_catalog(["accelerators=h100_sxm,l4", "gpu.clock=1,2 GHz"], ["accelerators"])
@@ -29,16 +31,28 @@ def split_catalog(
     """
     catalog: dict[str, list[str]] = {}
     rest = []
-    for item in over or ():
+    for item in _texts(over):
         name, _, text = item.partition("=")
         if name.strip() not in groups:
             rest.append(item)
             continue
         names = [part.strip() for part in text.split(",")]
         if not all(names):
-            raise InputError(f'malformed --over "{item}": expected {name.strip()}=ENTRY,ENTRY')
+            raise InputError(
+                f'malformed {option("--over")} "{item}": expected {name.strip()}=ENTRY,ENTRY'
+            )
         catalog.setdefault(name.strip(), []).extend(names)
     return catalog, rest
+
+
+def _texts(over: Over) -> Iterator[str]:
+    """Axes as texts `name=values`."""
+    if not isinstance(over, Mapping):
+        yield from [over] if isinstance(over, str) else over or ()
+        return
+    for name, values in over.items():
+        listed = [values] if isinstance(values, str | int | float) else values
+        yield f"{name}={','.join(map(str, listed))}"
 
 
 def read_axes(over: Sequence[str] | None) -> dict[str, Any]:
@@ -68,8 +82,8 @@ def _pairs(over: Sequence[str] | None) -> dict[str, str]:
     pairs = read_pairs("--over", "name=values", over)
     if not pairs:
         raise InputError(
-            "nothing to vary: --over is missing",
-            'write for example --over training.gpus="8,16,32 GPU"',
+            f"nothing to vary: {option('--over')} is missing",
+            f"write for example {given_pair('--over', 'training.gpus', '8,16,32 GPU')}",
         )
     return pairs
 

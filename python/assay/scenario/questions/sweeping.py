@@ -20,7 +20,8 @@ from assay.scenario.questions.compared_accelerators import compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.point_parts import sweep_summary
-from assay.scenario.questions.ranges import read_axes, split_catalog
+from assay.scenario.questions.ranges import Over, read_axes, split_catalog
+from assay.spoken_options import option
 
 Row = Mapping[str, Any]
 
@@ -30,6 +31,11 @@ class SweepAnswer(Answer):
     """The table of a sweep over variables."""
 
     table: Sweep
+
+    def view(self) -> list[Any]:
+        """The rows first."""
+        data = self.to_json()
+        return [data.pop("rows"), data]
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON data."""
@@ -152,7 +158,7 @@ class ParetoAnswer(Answer):
 
 def sweep(
     targets: Sequence[str],
-    over: Sequence[str] | None,
+    over: Over,
     *,
     switch: bool = True,
     fail_on_violated: bool = False,
@@ -161,8 +167,14 @@ def sweep(
 ) -> SweepAnswer | SweepEntriesAnswer | MissingAnswer:
     """Compute variables at every combination of values.
 
-    `over` has texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` of a variable, or
-    entries of the catalog, such as `accelerators=h100_sxm,h200_sxm`. The last varies fastest.
+    `over` has values by name, or texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT`
+    of a variable, or entries of the catalog, such as `accelerators=h100_sxm,h200_sxm`. The last
+    varies fastest.
+
+    >>> table = sweep(["econ.cost.per_token"], {"gpu.power": "400,500 W/GPU"},
+    ...     preset="dense_training_cost_fixture").table
+    >>> [row["gpu.power"] for row in table.rows()]
+    [400.0, 500.0]
     """
     catalog, rest = split_catalog(over, known_groups())
     if catalog:
@@ -200,7 +212,7 @@ def sweep(
 
 def summarize_sweep(
     targets: Sequence[str],
-    over: Sequence[str] | None,
+    over: Over,
     *,
     switch: bool = True,
     fail_on_violated: bool = False,
@@ -216,14 +228,21 @@ def summarize_sweep(
     catalog, rest = split_catalog(over, known_groups())
     if catalog:
         raise InputError(
-            f"--summary: expected axes of variables, got the catalog's {next(iter(catalog))}",
-            f"summarize one entry at a time: --with {next(iter(catalog))}/NAME",
+            f"{option('--summary')}: expected axes of variables, got the catalog's "
+            f"{next(iter(catalog))}",
+            f"summarize one entry at a time: {option('--with')} {next(iter(catalog))}/NAME",
         )
     question = read_question(**given)
     axes = read_axes(rest)
     try:
         summary = sweep_summary(
-            targets, rest, question, given, switch=switch, workers=workers or 1, progress=progress
+            targets,
+            rest,
+            question,
+            given,
+            switch=switch,
+            workers=1 if workers is None else workers,
+            progress=progress,
         )
     except MissingInputsError as error:
         return missing_answer(question.registry, error)
@@ -262,7 +281,7 @@ def _contradiction_on(
 def pareto(
     first: str,
     second: str,
-    over: Sequence[str] | None,
+    over: Over,
     *,
     maximize: Sequence[str] = (),
     switch: bool = True,
@@ -274,7 +293,7 @@ def pareto(
         raise InputError(f"the two targets are the same: {first}")
     for name in maximize:
         if name not in (first, second):
-            raise InputError(f"--maximize: expected one of the two targets, got {name}")
+            raise InputError(f"{option('--maximize')}: expected one of the two targets, got {name}")
     catalog, rest = split_catalog(over, known_groups())
     axes = read_axes(rest) if rest or not catalog else {}
     combinations = entry_combinations(catalog, **given)

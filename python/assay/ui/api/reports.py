@@ -1,4 +1,4 @@
-"""Answers of the API are those of the commands: byte for byte what `--json` prints."""
+"""Answers of the API are those of the commands: byte for byte what `--json --verbose` prints."""
 
 from __future__ import annotations
 

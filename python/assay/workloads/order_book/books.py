@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Literal
 
 import numpy as np
@@ -31,6 +32,10 @@ DTYPES: Final[Mapping[str, npt.DTypeLike]] = {
     "vwap": np.float64,
 }
 """Columns of tops in order, and their types."""
+_DEPTH_DTYPES: Final = dict(list(DTYPES.items())[:4])
+"""The same of depths."""
+_TOPS: Final = attrgetter(*DTYPES)
+_DEPTHS: Final = attrgetter(*_DEPTH_DTYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ class Tops:
     @property
     def columns(self) -> tuple[HostArray, ...]:
         """The columns in order."""
-        return tuple(getattr(self, field.name) for field in fields(self))
+        columns: tuple[HostArray, ...] = _TOPS(self)
+        return columns
 
     @property
     def arrays(self) -> Arrays:
@@ -81,8 +87,28 @@ class Depths:
     @classmethod
     def empty(cls, count: int, levels: int) -> Depths:
         """Room for so many levels after each of so many events."""
-        dtypes = list(DTYPES.values())[:4]
-        return cls(*(np.empty((count, levels), dtype) for dtype in dtypes))
+        _check_levels(levels)
+        return cls(*(np.empty((count, levels), dtype) for dtype in _DEPTH_DTYPES.values()))
+
+    @property
+    def columns(self) -> tuple[HostArray, ...]:
+        """The columns in order."""
+        columns: tuple[HostArray, ...] = _DEPTHS(self)
+        return columns
+
+    def levels(self, events: int) -> int:
+        """Levels of a side; columns that have not a row for each of so many events are refused."""
+        first = np.shape(self.bid_price)
+        for name, column in zip(_DEPTH_DTYPES, self.columns, strict=True):
+            shape = np.shape(column)
+            if len(shape) != 2 or shape[0] != events or shape != first:
+                levels = first[1] if len(first) == 2 else "levels"
+                raise InputError(
+                    f"depths, column {name}: expected shape ({events}, {levels}), got {shape}",
+                    "Depths.empty(len(events), levels) makes columns that fit",
+                )
+        _check_levels(first[1])
+        return int(first[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +119,16 @@ class Rejected:
     first_row: int | None = None
     reason: str = ""
     """why the first was rejected"""
+
+
+class RejectedEventError(InputError):
+    """A batch had an event that cannot be meant; all others of it were applied."""
+
+    def __init__(self, message: str, hint: str, tops: Tops, rejected: Rejected) -> None:
+        """Store what `replay` would have returned without `strict`."""
+        super().__init__(message, hint)
+        self.tops = tops
+        self.rejected = rejected
 
 
 class OrderBooks:
@@ -119,7 +155,8 @@ class OrderBooks:
                 instruments, levels=levels, lookup=lookup, width=width, ids=ids
             )
         except (ValueError, OverflowError) as error:
-            raise InputError(str(error)) from None
+            raise _refusal(error) from None
+        self._instruments = instruments
 
     def replay(
         self,
@@ -132,42 +169,53 @@ class OrderBooks:
     ) -> tuple[Tops, Rejected]:
         """Apply events in order; the answer has a row an event.
 
-        A rejected event changes nothing. With `strict` the first one is an error, raised when the
-        batch is done. `grouped` takes the events of an instrument together.
+        A rejected event changes nothing: its row repeats the top before it. With `strict` the first one is
+        a `RejectedEventError`, raised when the batch is done, with the `tops` of all events. `grouped` takes
+        the events of an instrument together.
         """
         tops = Tops.empty(len(events)) if tops is None else tops
-        levels = 0 if depths is None else depths.bid_price.shape[1]
-        count, first = self._native.replay(
-            events.columns,
-            tops.columns,
-            grouped=grouped,
-            depth=levels,
-            depths=None
-            if depths is None
-            else (depths.bid_price, depths.bid_quantity, depths.ask_price, depths.ask_quantity),
-        )
+        levels = 0 if depths is None else depths.levels(len(events))
+        try:
+            count, first = self._native.replay(
+                events.columns,
+                tops.columns,
+                grouped=grouped,
+                depth=levels,
+                depths=None if depths is None else depths.columns,
+            )
+        except ValueError as error:
+            raise _refusal(error) from None
         if first is None:
             return tops, Rejected(0)
         row, reason = first
+        rejected = Rejected(count, row, reason)
         if strict:
-            raise InputError(
+            raise RejectedEventError(
                 f"event {row} of instrument {events.instrument[row]}: {reason} (kind "
                 f"{events.kind[row]}, side {events.side[row]}, order {events.order[row]}, price "
                 f"{events.price[row]}, quantity {events.quantity[row]}); {count} of "
                 f"{len(events)} events were rejected",
-                "rejected events change nothing; strict=False counts them",
+                "rejected events change nothing: the error's tops have all rows, and strict=False counts",
+                tops,
+                rejected,
             )
-        return tops, Rejected(count, row, reason)
+        return tops, rejected
 
     def depth(
         self, instrument: int, levels: int
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Prices and quantities of bids and of asks, from the best on."""
+        if not 0 <= instrument < self._instruments:
+            raise InputError(f"instrument: expected 0 to {self._instruments - 1}, got {instrument}")
+        _check_levels(levels)
         return self._native.depth(instrument, levels)
 
     def fills(self, events: Events) -> Arrays:
         """Apply events; the answer has a row for each resting order that traded."""
-        row, order, price, quantity = self._native.fills(events.columns)
+        try:
+            row, order, price, quantity = self._native.fills(events.columns)
+        except ValueError as error:
+            raise _refusal(error) from None
         return {
             "row": np.array(row, np.int64),
             "order": np.array(order, np.uint64),
@@ -182,3 +230,14 @@ class OrderBooks:
     def verify(self) -> int:
         """Check all invariants, slowly; returns how many orders rest."""
         return self._native.verify()
+
+
+def _check_levels(levels: int) -> None:
+    if levels < 1:
+        raise InputError(f"levels: expected 1 or more, got {levels}")
+
+
+def _refusal(error: ValueError | OverflowError) -> InputError:
+    """What native code says of arguments, with its hint."""
+    message, _, hint = str(error).partition("\nhint: ")
+    return InputError(message, hint or None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ DTYPES: Final[Mapping[str, npt.DTypeLike]] = {
     "quantity": np.uint32,
 }
 """Columns of events in order, and their types."""
+_COLUMNS: Final = attrgetter(*DTYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Events:
     @property
     def columns(self) -> tuple[HostArray, ...]:
         """The columns in order."""
-        return tuple(getattr(self, field.name) for field in fields(self))
+        columns: tuple[HostArray, ...] = _COLUMNS(self)
+        return columns
 
     @property
     def arrays(self) -> Arrays:

@@ -57,13 +57,13 @@ class BookProgram(Program):
 
     def load(self, data: DataSet) -> None:
         """Copy events."""
-        for name, column in self._events.arrays.items():
-            np.copyto(column, data.arrays[name])
+        for column, given in zip(self._events.columns, Events.of(data.arrays).columns, strict=True):
+            np.copyto(column, given)
 
     def run(self) -> Mapping[str, float]:
         """Replay all events into empty books."""
-        flops, nbytes, _ = self._work
-        self._device.launch("replay", self._replay, [], [], bytes=int(nbytes), flops=flops)
+        work = self._work
+        self._device.launch("replay", self._replay, [], [], bytes=int(work.bytes), flops=work.flops)
         self._device.synchronize()
         return {}
 
@@ -164,8 +164,10 @@ def work_of(data: DataSet) -> Work:
     """The work of a replay."""
     read = sum(column.nbytes for column in data.arrays.values())
     written = sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) * data.units
+    # Events of an instrument need each other, those of two do not: the busiest has the longest chain.
+    longest = int(np.bincount(data.arrays["instrument"]).max()) if data.units else 0
     # Microprice: two products, two sums, a quotient; VWAP: a quotient.
-    return Work(6.0 * data.units, float(read + written), float(_CHAIN * data.units))
+    return Work(6.0 * data.units, float(read + written), float(_CHAIN * longest), "load")
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Our program: frame by frame through pillars, backbone, heads and boxes."""
+"""Our detector: a scan through pillars, backbone, heads and boxes; and the program over the frames of a data set."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from assay import xp
 from assay.load.workloads.measurement import Setting
@@ -11,7 +12,7 @@ from assay.runtime.array import Array
 from assay.runtime.hardware import Device
 from assay.workloads.contract import Arrays, DataSet, Program, WorkloadSetting
 from assay.workloads.perception import stages
-from assay.workloads.perception.boxes import BoxHead
+from assay.workloads.perception.boxes import Boxes, BoxHead
 from assay.workloads.perception.configuration import Configuration
 from assay.workloads.perception.network import CONCATENATED, SEPARATE, Backbone, PillarNet
 from assay.workloads.perception.stages import Detections, StageTimes
@@ -56,8 +57,51 @@ SETTINGS: Final = (
 """What `assay run` may change."""
 
 
+_DEFAULTS: Final = MappingProxyType({setting.name: setting.default for setting in SETTINGS})
+
+
+class Detector:
+    """The network on one device: points of a scan in, boxes out."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        weights: NetworkWeights,
+        device: Device,
+        settings: Mapping[str, Setting] = _DEFAULTS,
+    ) -> None:
+        """Copy weights to the device."""
+        self._device = device
+        self._counted = settings["grouping"] == "counted"
+        self._fused = settings["features"] == "fused"
+        self._pillars = PillarNet(configuration, weights.pillars, device)
+        self._backbone = Backbone(configuration, weights, device, str(settings["heads"]))
+        self._boxes = BoxHead(configuration, device, decode_all=settings["decoding"] == "all")
+
+    def boxes(self, points: Any) -> Boxes:
+        """The boxes of a scan: points (count, 4), x, y, z in meters and intensity, as `read_scan` gives them."""
+        on_device = xp.asarray(points, dtype=xp.float32, device=self._device, copy=True)
+        return self.detect(on_device, StageTimes())[1]
+
+    def detect(self, points: Array, times: StageTimes) -> tuple[Array, Boxes]:
+        """The maps of the heads and the boxes of points in the device's memory."""
+        with times.stage(stages.PILLARS):
+            pillars = (
+                self._pillars.group(points) if self._counted else self._pillars.group_sorted(points)
+            )
+            self._device.synchronize()
+        with times.stage(stages.FEATURES):
+            canvas = self._pillars.fused(pillars) if self._fused else self._pillars.padded(pillars)
+            self._device.synchronize()
+        with times.stage(stages.NETWORK):
+            maps = self._backbone.heads(self._backbone.blocks(canvas))
+            self._device.synchronize()
+        with times.stage(stages.BOXES):
+            return maps, self._boxes.choose(maps)
+
+
 class DetectorProgram(Program):
-    """The detector on one device."""
+    """The detector over the scans of a data set."""
 
     def __init__(
         self,
@@ -69,11 +113,7 @@ class DetectorProgram(Program):
     ) -> None:
         """Copy weights and scans to the device."""
         self._device = device
-        self._counted = settings["grouping"] == "counted"
-        self._fused = settings["features"] == "fused"
-        self._pillars = PillarNet(configuration, weights.pillars, device)
-        self._backbone = Backbone(configuration, weights, device, str(settings["heads"]))
-        self._boxes = BoxHead(configuration, device, decode_all=settings["decoding"] == "all")
+        self._detector = Detector(configuration, weights, device, settings)
         self._scans: list[Array] = []
         self._detections = Detections(len(data.arrays["counts"]), configuration)
         self._maps: list[Array] = []
@@ -91,23 +131,8 @@ class DetectorProgram(Program):
         times = StageTimes()
         self._maps = []
         for frame, points in enumerate(self._scans):
-            with times.stage(stages.PILLARS):
-                pillars = (
-                    self._pillars.group(points)
-                    if self._counted
-                    else self._pillars.group_sorted(points)
-                )
-                self._device.synchronize()
-            with times.stage(stages.FEATURES):
-                canvas = (
-                    self._pillars.fused(pillars) if self._fused else self._pillars.padded(pillars)
-                )
-                self._device.synchronize()
-            with times.stage(stages.NETWORK):
-                maps = self._backbone.heads(self._backbone.blocks(canvas))
-                self._device.synchronize()
-            with times.stage(stages.BOXES):
-                self._detections.store(frame, self._boxes.choose(maps))
+            maps, boxes = self._detector.detect(points, times)
+            self._detections.store(frame, boxes)
             self._maps.append(maps)
         return times.seconds
 

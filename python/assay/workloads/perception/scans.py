@@ -37,7 +37,9 @@ _OBJECTS: Final = (
     (1.76, 0.6, 1.73, 6),
     (12.0, 0.6, 3.0, 8),
 )
-_BYTES: Final = 16
+_NUMBERS: Final = 4
+"""Of a point."""
+_BYTES: Final = 4 * _NUMBERS
 """Of a point in a file."""
 
 
@@ -70,25 +72,49 @@ def scan(seed: int, frame: int = 0) -> Scan:
     return points
 
 
-def write_scan(path: Path, points: Scan) -> None:
-    """Write a file of KITTI's folder velodyne: four little-endian float32 a point."""
-    path.write_bytes(np.ascontiguousarray(points, "<f4").tobytes())
+def write_scan(path: str | Path, points: npt.ArrayLike) -> None:
+    """Write a file of KITTI's folder velodyne: four little-endian float32 a point.
+
+    `points` are numbers of the shape (count, 4), all finite as float32.
+    """
+    given = np.asarray(points)
+    if given.ndim != 2 or given.shape[1] != _NUMBERS or given.dtype.kind not in "fiu":
+        raise InputError(
+            f"scan {path} cannot be written: expected numbers of shape (count, {_NUMBERS}), got "
+            f"{given.dtype} of shape {given.shape}",
+            "a point is x, y and z in meters, and intensity",
+        )
+    with np.errstate(over="ignore"):
+        converted = given.astype("<f4")
+    _check_finite(converted, f"scan {path} cannot be written")
+    try:
+        Path(path).write_bytes(converted.tobytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"scan {path} cannot be written: {reason}") from None
 
 
-def read_scan(path: Path) -> Scan:
+def read_scan(path: str | Path) -> Scan:
     """The points of a file of KITTI's folder velodyne."""
-    data = read_bytes("scan", path)
+    data = read_bytes("scan", Path(path))
     if len(data) % _BYTES:
         raise InputError(
             f"scan {path} cannot be read: expected {_BYTES} bytes a point, got {len(data)} bytes",
             "files of KITTI's folder velodyne are float32 x, y, z and intensity, one point after the other",
         )
-    points = np.frombuffer(data, "<f4").reshape(-1, 4).astype(np.float32)
-    if not np.isfinite(points).all():
-        raise InputError(
-            f"scan {path} cannot be read: expected finite numbers, got NaN or infinity in a point"
-        )
+    points = np.frombuffer(data, "<f4").reshape(-1, _NUMBERS).astype(np.float32)
+    _check_finite(points, f"scan {path} cannot be read")
     return points
+
+
+def _check_finite(points: Scan, what: str) -> None:
+    finite = np.isfinite(points).all(axis=1)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise InputError(
+            f"{what}: expected finite numbers, got {points[at].tolist()} at point {at}",
+            "leave out points without an echo: points[np.isfinite(points).all(axis=1)]",
+        )
 
 
 def _sine_cosine(angles: Floats) -> tuple[Floats, Floats]:

@@ -73,6 +73,11 @@ class Perception(ArrayWorkload):
         """Our detector."""
         return DetectorProgram(data, device, settings, self.configuration, self.weights)
 
+    def rows(self, data: DataSet) -> tuple[int, str]:
+        """Scores, a box and a direction for every anchor of the map that the heads read."""
+        network = self.configuration
+        return data.units * network.map_rows * network.map_columns * network.anchors, "anchors"
+
     def verify(self, outputs: Arrays, data: DataSet) -> Verified:
         """Maps against NumPy's; boxes against those that NumPy chooses from the program's own maps.
 

@@ -115,6 +115,10 @@ class Protein(ArrayWorkload):
             structures += 1
         return Verified(error, _TOLERANCE, _AGAINST, structures)
 
+    def rows(self, data: DataSet) -> tuple[int, str]:
+        """Logits of every two residues."""
+        return data.units * self.trunk.residues**2, "pairs of residues"
+
     def summary(self, figures: Sequence[Any]) -> str:
         """Of the shapes of a GPU, the geometric mean."""
         return geometric_means(figures) if figures and figures[0].unit == TriMul.figure else ""

@@ -53,7 +53,7 @@ def answers_needed(most_changed: float, confidence: float) -> int:
 def one_in(rate: float) -> str:
     """A rate in words.
 
-    >>> one_in(0.005), one_in(0.004998), one_in(1.0)
-    ('1 in 200', '1 in 200', '1 in 1')
+    >>> one_in(0.005), one_in(0.004998), one_in(1.0), one_in(4e-5)
+    ('1 in 200', '1 in 200', '1 in 1', '1 in 25,000')
     """
-    return f"1 in {1.0 / rate:.0f}" if rate > 0.0 else "none"
+    return f"1 in {1.0 / rate:,.0f}" if rate > 0.0 else "none"

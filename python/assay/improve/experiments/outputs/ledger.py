@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.improve.engines.protocol import Engine, Followed
 from assay.improve.experiments.outputs.bounds import changed_rate, one_in
@@ -191,7 +191,11 @@ class AnswerLedger:
         counted = self.outcomes[: self.pending[0].at] if self.pending else self.outcomes
         equal = sum(is_equal for _, is_equal in counted)
         requests = {number for number, _ in counted}
-        return ComparedAnswers(equal, tuple(self._as_far_as_known()), len(requests), self.tie)
+        shape = self.workload.data_set
+        rows = (0, "") if shape is None else (shape.rows, shape.row)
+        return ComparedAnswers(
+            equal, tuple(self._as_far_as_known()), len(requests), self.tie, *rows
+        )
 
     def _as_far_as_known(self) -> Iterable[DifferingAnswer]:
         """Samples that a seed should have made equal are judged where it is known what seeds do."""
@@ -272,9 +276,9 @@ def answers_gate(
     least_requests: int = 0,
 ) -> GateResult:
     """What the compared answers say; answers that nobody could judge count as wrong in the bound."""
-    rate = changed_rate(compared.wrong + compared.not_judged, compared.total, confidence)
+    rate = changed_rate(compared.unproven, compared.judged, confidence)
     statement = sentence(compared, confidence)
-    evidence = {
+    evidence: dict[str, Any] = {
         **{name: getattr(compared, name) for name in ("total", "equal", "requests", "tie")},
         "near_ties": compared.near_ties,
         "as_drawn": compared.drawn,
@@ -283,13 +287,16 @@ def answers_gate(
         "most_changed": rate.hi,
         "confidence": confidence,
     }
+    if compared.rows:
+        evidence |= {"rows": compared.rows, "row": compared.row}
     passed = compared.wrong == 0
     if passed and most_changed is not None and rate.hi > most_changed:
         passed = False
         statement += f"; {one_in(most_changed)} has to be excluded"
     if passed and most_changed is not None and compared.requests < least_requests:
         passed = False
-        statement += f"; {least_requests} different requests have to be compared"
+        what = "data sets" if compared.rows else "requests"
+        statement += f"; {least_requests} different {what} have to be compared"
     return GateResult(GATE, passed, statement, evidence)
 
 
@@ -313,14 +320,16 @@ def sentence(compared: ComparedAnswers, confidence: float) -> str:
         parts.append(f"{compared.wrong} wrongly changed: request {first.request}, {how}")
     if compared.not_judged:
         parts.append(f"{compared.not_judged} differ and cannot be judged by log-probabilities")
-    rate = changed_rate(compared.wrong + compared.not_judged, compared.total, confidence)
+    rate = changed_rate(compared.unproven, compared.judged, confidence)
     bound = (
         f"; wrongly changed are less than {one_in(rate.hi)} ({confidence:.1%} confidence)"
-        if compared.total and not compared.wrong
+        if compared.judged and not compared.wrong
         else ""
     )
-    return (
-        f"{compared.total} answers to {compared.requests} requests compared: "
-        + ", ".join(parts)
-        + bound
-    )
+    what = f"{compared.total} answers to {compared.requests} requests"
+    if compared.rows:
+        what = (
+            f"{compared.total} runs of {compared.requests} data sets with {compared.judged:,} "
+            f"{compared.row}"
+        )
+    return f"{what} compared: {', '.join(parts)}{bound}"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from assay.errors import AssayError
-from assay.improve.engines.protocol import FLOOR
+from assay.improve.engines.protocol import FLOOR, NOT_IN_FLOOR
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.facts import workload_facts
@@ -64,6 +64,15 @@ def qualify(known: Known, enough: float = ENOUGH, *, may_speculate: bool = False
             False,
             f"the engine is at {percent} of the floor by the {source}: less than "
             f"{1 - enough:.0%} is left to gain at this model and format, no lever is tried",
+            share,
+            source,
+        )
+    if left_out := known.description.details.get(NOT_IN_FLOOR):
+        # A bound without what a program mostly waits for is no share to judge by, and no gain to hope for.
+        return Qualification(
+            True,
+            f"the floor by the {source} is {percent} of the time, without {left_out}: less than "
+            f"{1 / share:.3g} times can be left",
             share,
             source,
         )

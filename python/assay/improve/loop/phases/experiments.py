@@ -18,6 +18,7 @@ from assay.improve.loop.phases.soak import (
     must_be_proven_at_once,
     proving,
     time_before_soak,
+    too_short_to_prove,
 )
 from assay.improve.loop.reranking import rerank
 from assay.improve.loop.state import Control, RunState
@@ -87,6 +88,9 @@ def experiment(state: RunState) -> Allotment:
     """Try candidates until the budget ends, the target is proven, or nothing is left."""
     state.begin("experiments")
     allotment = noise_floor(state)
+    if short := too_short_to_prove(state, allotment):
+        state.progress.note(short)
+        state.notes.append(short)
     search = JointSearch(state)
     pending = list(state.chosen.candidates)
     trials = 0

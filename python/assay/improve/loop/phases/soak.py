@@ -17,7 +17,7 @@ from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current, measured, record
 from assay.load.workloads.measurement import Setting
-from assay.load.workloads.workload import is_greedy
+from assay.load.workloads.workload import Workload, is_greedy
 
 REPORT_S: Final = 4.0
 """Seconds that are kept for writing the report."""
@@ -81,6 +81,7 @@ def proving(
         hold_s=MOST_HELD_S,
         most_changed=state.options.most_changed,
         least_requests=_least_requests(state),
+        answer_rows=answer_rows(state.workload),
     )
     if not candidate.hot:
         return settings
@@ -95,6 +96,23 @@ def time_before_soak(state: RunState, allotment: Allotment) -> float:
     if not state.stack.results:
         return math.inf
     return state.budget.remaining - REPORT_S - _stack_s(state, allotment)
+
+
+def too_short_to_prove(state: RunState, allotment: Allotment) -> str:
+    """Why no candidate can be proven in the time left; empty where the quickest one may be."""
+    candidates = state.chosen.candidates
+    if not candidates:
+        return ""
+    needed = min(confirmation_s(state, allotment, candidate) for candidate in candidates)
+    left = state.budget.remaining - REPORT_S + MOST_OVERRUN * state.budget.total_s
+    if needed <= left:
+        return ""
+    minutes = math.ceil((state.budget.total_s + needed - left) / 60.0) + 1
+    return (
+        f"the budget is likely too short to keep a change: to compare {answers_to_compare(state)} "
+        f"answers and the start beside it takes about {needed:.0f} s, {max(left, 0.0):.0f} s are left; "
+        f"--budget {minutes}m"
+    )
 
 
 def must_be_proven_at_once(state: RunState, allotment: Allotment, candidate: Candidate) -> bool:
@@ -125,8 +143,8 @@ def confirmation_s(
     pairs_s = CONFIRMATION_MARGIN * allotment.least_s(candidate)
     if not candidate.hot and gained > 1.0:
         pairs_s = max(allotment.finding_s(candidate, gained - 1.0), allotment.least_s(candidate))
-    options, settings = state.options, allotment.settings
-    needed = answers_needed(options.most_changed, options.answer_confidence)
+    settings = allotment.settings
+    needed = answers_to_compare(state)
     start = state.known_answers.get(configuration_hash(state.start), {})
     unknown = max(_least_requests(state) - len(start), 0)
     request_s = settings.block_s / max(settings.block_requests or 1, 1)
@@ -143,9 +161,26 @@ def _sampled_share(state: RunState) -> float:
     return sum(not is_greedy(request) for request in requests) / max(len(requests), 1)
 
 
-def _least_requests(state: RunState) -> int:
-    """Different requests that must be compared: in production all, up to the answers needed."""
+def answer_rows(workload: Workload) -> int:
+    """Rows of an answer that the bound on wrongly changed ones counts; an answer of a model is one."""
+    return 1 if workload.data_set is None else max(workload.data_set.rows, 1)
+
+
+def answers_to_compare(state: RunState) -> int:
+    """Answers that a promotion has to compare, all equal, before it may be kept."""
     options = state.options
+    rows = answers_needed(options.most_changed, options.answer_confidence)
+    return max(math.ceil(rows / answer_rows(state.workload)), _least_requests(state))
+
+
+def _least_requests(state: RunState) -> int:
+    """Different requests that must be compared: in production all, up to the answers needed.
+
+    Of data sets all, since none of them tells of another.
+    """
+    options = state.options
+    if state.workload.data_set is not None:
+        return len(state.workload.requests)
     if not options.production:
         return 0
     needed = answers_needed(options.most_changed, options.answer_confidence)
