@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from itertools import pairwise
 from typing import Any
 
 import maturin
@@ -33,7 +34,7 @@ __all__ = [
 def profile() -> str:
     """The profile that maturin builds with, so that both libraries share their dependencies."""
     words = shlex.split(os.environ.get("MATURIN_PEP517_ARGS", ""))
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word == "--profile":
             return following
         if word.startswith("--profile="):

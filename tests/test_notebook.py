@@ -38,6 +38,20 @@ ALLOWED = {
         "b",
     )
 }
+
+
+def _all_answers() -> set[type[Answer]]:
+    """Every class of an answer that the public functions give."""
+    for name in assay.__all__:
+        getattr(assay, name)
+    kinds, left = set[type[Answer]](), [Answer]
+    while left:
+        own = left.pop().__subclasses__()
+        kinds |= {kind for kind in own if kind.__module__.startswith("assay.")}
+        left += own
+    return kinds
+
+
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
@@ -115,6 +129,70 @@ class HostileAnswer(Answer):
     def headline(self) -> str:
         """The same text."""
         return self.name
+
+
+def test_a_receipt_begins_with_its_largest_shares_and_lists_its_lines() -> None:
+    answer = assay.receipt("econ.cost.per_token", preset="dense_training_cost_fixture")
+    # Cost over tokens: each moves the quotient by all of itself.
+    assert answer.headline() == (
+        "econ.cost.per_token = $3.00 per million tokens: training.total_tokens -100 %, "
+        "econ.run.total_cost 100 %"
+    )
+    text = shown(answer)
+    assert re.search(r"econ\.capex\.rate\$72000 per hour100 %", text)
+    assert "10000000 token" in text
+
+
+def test_a_list_of_lines_is_no_list_of_verdicts() -> None:
+    line = {"name": "econ.x", "status": "given", "text": "kept", "meaning": "a line"}
+    assert "econ.xgivenkept" in shown(HostileAnswer("x", [line], {}))
+    verdict = {**line, "status": "true"}
+    assert "1 hold" in shown(HostileAnswer("x", [verdict], {}))
+
+
+def test_a_sweep_has_a_headline_and_units_over_its_columns() -> None:
+    over = {"gpu.power": "400,500 W/GPU"}
+    answer = assay.sweep(["econ.cost.per_token"], over, preset="dense_training_cost_fixture")
+    assert answer.headline() == (
+        "2 points of gpu.power: econ.cost.per_token goes from $3.00007 to $3.00008 per million "
+        "tokens"
+    )
+    text = shown(answer)
+    assert "gpu.power (W/GPU)econ.cost.per_token (USD/token)" in text
+    one = assay.sweep(
+        ["econ.capex.rate"], {"gpu.power": "400 W/GPU"}, preset="dense_training_cost_fixture"
+    )
+    assert one.headline() == "1 point of gpu.power: econ.capex.rate is $72000 per hour"
+    by_entry = assay.sweep(
+        ["econ.cost.per_token"],
+        {"accelerators": "h100_sxm,h200_sxm"},
+        preset="llama3_8b_8_h100_training",
+    )
+    assert by_entry.headline().startswith("2 points of accelerators: econ.cost.per_token goes from")
+    assert "accelerators" + "econ.cost.per_token (USD/token)" in shown(by_entry)
+    front = assay.pareto(
+        "econ.cost.per_token",
+        "econ.run.duration",
+        {"accelerators": "h100_sxm,h200_sxm"},
+        preset="llama3_8b_8_h100_training",
+    )
+    assert front.headline().startswith("front of 2 feasible of 2 points: ")
+
+
+def test_a_prompt_shows_the_class_and_the_headline_alone() -> None:
+    step = assay.predict_step("llama-3.1-8b", "h200")
+    assert repr(step) == f"<StepPrediction: {step.headline()}>"
+    lacking = assay.resolve("econ.cost.per_token")
+    assert repr(lacking) == f"<ResolveAnswer: {lacking.headline()}>"
+    assert repr(lacking.resolution) == f"<Resolution: {lacking.headline()}>"
+    assert len(repr(HostileAnswer("long " * 100, [], {}))) < 230
+    refused = HostileAnswer("two\nlines", [], {}, problem=InputError("no x"))
+    assert repr(refused) == "<HostileAnswer: two lines; problem: no x>"
+
+
+@pytest.mark.parametrize("kind", sorted(_all_answers(), key=lambda kind: kind.__name__), ids=str)
+def test_no_answer_prints_its_fields(kind: type[Answer]) -> None:
+    assert kind.__repr__ is Answer.__repr__
 
 
 def test_texts_are_escaped_wherever_they_stand() -> None:

@@ -1,5 +1,6 @@
 """The source distribution holds what its build needs, and a wheel built from it works."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -66,6 +67,28 @@ def test_injected_library_shares_its_dependencies_with_the_extension(root: Path)
     extension = crates("assay-python", "--features", "extension-module")
     apart = {line.split()[0] for line in crates("assay-inject") - extension}
     assert apart == {"assay-inject"}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (None, "release"),
+        ("", "release"),
+        ("--locked", "release"),
+        ("--locked --profile dev", "dev"),
+        ("--profile=quick --locked", "quick"),
+    ],
+)
+def test_backend_builds_both_libraries_with_one_profile(
+    root: Path, monkeypatch: pytest.MonkeyPatch, words: str | None, expected: str
+) -> None:
+    """`pip install .` sets no options: the backend once failed on that."""
+    monkeypatch.delenv("MATURIN_PEP517_ARGS", raising=False)
+    if words is not None:
+        monkeypatch.setenv("MATURIN_PEP517_ARGS", words)
+    monkeypatch.syspath_prepend(str(root / "scripts"))
+    build_backend = importlib.import_module("build_backend")
+    assert build_backend.profile() == expected
 
 
 @pytest.mark.slow

@@ -10,9 +10,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 from assay.errors import AssayError
+
+REPR_CHARACTERS: Final = 200
+"""Most characters of a headline in what `repr` gives."""
 
 Progress = Callable[[str], None]
 """Takes what a long question is doing now; functions print nothing themselves."""
@@ -33,6 +36,16 @@ class Answer:
     notes: Sequence[str] = ()
     problem: AssayError | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep the short `repr`: `dataclass` replaces it only where a class has none of its own."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Answer.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The class and the headline: a prompt shows it, and the fields may be megabytes."""
+        return short_repr(type(self), self.headline(), self.problem)
+
     def headline(self) -> str:
         """The result in one line; empty where its data say as much."""
         return ""
@@ -52,6 +65,21 @@ class Answer:
         """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
         own = (field.name for field in fields(self) if field.name not in ("notes", "problem"))
         return data_of(self, " ".join(own))
+
+
+def short_repr(kind: type, headline: str, problem: AssayError | None = None) -> str:
+    """The name of a class, then what an object of it comes to, in one line.
+
+    >>> short_repr(int, "two and two")
+    '<int: two and two>'
+    """
+    said = [headline] if headline else []
+    if problem is not None and problem.message not in headline:
+        said.append(f"problem: {problem.message}")
+    line = " ".join("; ".join(said).split())
+    if len(line) > REPR_CHARACTERS:
+        line = line[: REPR_CHARACTERS - 4] + " ..."
+    return f"<{kind.__name__}: {line}>" if line else f"<{kind.__name__}>"
 
 
 def data_of(record: Any, names: str = "") -> dict[str, Any]:

@@ -24,6 +24,7 @@ CHARACTERS: Final = 200
 DEPTH: Final = 3
 """Levels of nested data that are shown as tables; below, as text."""
 
+_VERDICTS: Final = ("true", "false", "unknown")
 _FIRST_DATE: Final = 1e9
 """2001: seconds below are durations."""
 _CELL: Final = "text-align:left;vertical-align:top"
@@ -103,7 +104,11 @@ def preformatted(title: str, text: str) -> str:
 def _are_verdicts(data: Sequence[Any]) -> bool:
     """Whether a list is of conditions that hold, do not, or are unknown."""
     return bool(data) and all(
-        isinstance(row, Mapping) and {"status", "text", "meaning"} <= row.keys() for row in data
+        # Lines of a receipt have these keys too; their status is no verdict.
+        isinstance(row, Mapping)
+        and {"name", "text", "meaning"} <= row.keys()
+        and row.get("status") in _VERDICTS
+        for row in data
     )
 
 

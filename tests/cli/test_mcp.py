@@ -127,7 +127,12 @@ def test_missing_inputs_are_an_error_that_an_assistant_can_read() -> None:
         ("ask", {"question": "how purple is an H100?"}, "nearest: find", "assay list"),
         # A tool that only reads cannot do what this command does.
         ("runs", {"store": "nowhere"}, "assay store init --store", "command line's alone"),
-        ("estimate", {**ESTIMATED, "where": "narnia"}, "places with a tariff", "did you mean"),
+        (
+            "estimate",
+            {**ESTIMATED, "where": "narnia"},
+            "error: where: unknown place",
+            "did you mean",
+        ),
     ],
 )
 def test_a_refusal_is_in_the_words_of_the_tool_and_said_once(
@@ -251,3 +256,33 @@ def test_an_assistant_starts_it_and_nothing_else_reaches_stdout() -> None:
             return str(result.content[0].text)  # type: ignore[union-attr]
 
     assert "econ.cost.per_token" in anyio.run(session)
+
+
+def test_a_plan_without_a_load_names_arguments_of_the_tool() -> None:
+    failed, text = call("plan", model="llama-3.1-8b")
+    assert failed
+    assert "--" not in text
+    assert "expected recorded requests, rate or users" in text
+    # A user who asks every five minutes: 600 of them send 2 requests a second.
+    asked = result_of("plan", model="llama-3.1-8b", users=600, every="5m", gpus="h200", tensor="1")
+    assert "2 requests/s" in asked.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("where", "atlantis"), ("model", "lama"), ("accelerator", "h1000000"), ("tokens", "lots")],
+)
+def test_an_error_of_an_estimate_names_its_argument(argument: str, value: str) -> None:
+    given = {
+        "model": "llama-3.1-8b", "accelerator": "h100_sxm", "tokens": "15T", "where": "france",
+        argument: value,
+    }  # fmt: skip
+    failed, text = call("estimate", **given)
+    assert failed
+    assert text.startswith(f"error: {argument}: ")
+
+
+def test_words_of_a_cost_find_a_cost_first() -> None:
+    found = result_of("find", text="cost per token").structured_content["answer"]
+    names = [row["name"] for row in found]
+    assert names[0] == "econ.cost.per_token"

@@ -39,7 +39,7 @@ def test_list_prints_one_variable_a_line(cli: Any) -> None:
         (("--targets",), lambda r: list(r.targets)),
         (("--relations",), lambda r: list(r.relations)),
         (("--scope", "gpu"), lambda r: [n for n in r.variables if n.startswith("gpu.")]),
-        (("--filter", "PUE"), lambda r: ["thermal.dc.stated_pue", "thermal.dc.pue"]),
+        (("--filter", "PUE"), lambda r: ["thermal.dc.pue", "thermal.dc.stated_pue"]),
         (("--filter", "no such thing"), lambda r: []),
         (("--relations", "--scope", "logic", "--filter", "<="), lambda r: ["logic.clock.timing"]),
     ],

@@ -2,16 +2,21 @@
 
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import assay
 from assay.answers import silent
+from assay.improve.journal import journal
+from assay.plurals import size
 from assay.store.describing import find_item
 from assay.store.layout import open_store
 from assay.store.leases import leased
 from assay.store.pushing import manifest_of
+from assay.store.run_contents import strays_of
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -43,6 +48,7 @@ def test_results_and_calibrations_go_around(store: Path, cli: Any, tmp_path: Pat
             "mended_objects",
             "is_new",
             "is_completed",
+            "left_out",
         ]
     )
     rows = cli("store", "find", "accelerator=h200", "--json").data
@@ -116,6 +122,103 @@ def test_a_run_that_does_not_verify_is_refused_by_name(run: Path, cli: Any) -> N
     assert "not verified" in listed
     assert " by " in listed
     assert "not verified 1 version" in " ".join(cli("store", "status").out.split())
+
+
+def test_a_file_that_is_not_of_the_run_is_left_out_and_named(run: Path, cli: Any) -> None:
+    (run / "extra.bin").write_bytes(b"x" * 250_000)
+    (run / "trace" / "notes.txt").write_bytes(b"mine")
+    pushed = cli("store", "push", str(run), "--json")
+    assert pushed.code == 0
+    (sent,) = pushed.data["items"]
+    assert sent["left_out"] == ["extra.bin", "trace/notes.txt"]
+    (note,) = pushed.data["notes"]
+    assert note == (
+        f"run/{run.name}: left out 2 files that the run did not write: extra.bin (250.0 kB), "
+        "trace/notes.txt (4 B); --strays pushes all"
+    )
+    own = [path for path in run.rglob("*") if path.is_file() and path.name != "notes.txt"]
+    assert sent["files"] == len(own) - 1
+    assert "extra.bin (250.0 kB)" in " ".join(cli("store", "push", str(run)).err.split())
+    everything = cli("store", "push", str(run), "--strays", "--json").data
+    assert everything["items"][0]["files"] == sent["files"] + 2
+    assert everything["items"][0]["left_out"] == []
+    assert "notes" not in everything
+
+
+def test_a_redacted_copy_has_no_file_that_is_not_of_the_run(
+    run: Path, cli: Any, tmp_path: Path
+) -> None:
+    (run / "mine.json").write_text("{}")
+    pushed = cli("store", "push", str(run), "--redact", "--json").data
+    assert "mine.json (2 B)" in pushed["notes"][0]
+    cli("store", "pull", pushed["items"][0]["item"], "--to", str(tmp_path / "copy"))
+    assert (tmp_path / "copy" / "plan.json").is_file()
+    assert not (tmp_path / "copy" / "mine.json").exists()
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*/run.tar.gz")), ids=str)
+def test_published_runs_have_no_file_that_is_not_theirs(example: Path, tmp_path: Path) -> None:
+    with tarfile.open(example) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (path,) = tmp_path.iterdir()
+    assert find_item(str(path)).strays == {}
+    # Nor has one that was cut short before its report.
+    reading = journal.read(path)
+    assert reading.last("report")
+    unreported = replace(reading, records=tuple(r for r in reading.records if r.kind != "report"))
+    files = find_item(str(path)).files
+    assert strays_of(files, unreported) == {}
+    assert list(strays_of({**files, "extra.bin": path / "extra.bin"}, unreported)) == ["extra.bin"]
+
+
+def test_a_pull_of_a_redacted_copy_says_so_and_names_the_original(
+    run: Path, cli: Any, tmp_path: Path
+) -> None:
+    original = cli("store", "push", str(run), "--json").data["items"][0]
+    copy = cli("store", "push", str(run), "--redact", "--json").data["items"][0]
+    assert copy["item"] == original["item"]
+    said = "is a redacted copy: without prompts, paths and names of hosts, users and processes"
+    place = str(tmp_path / "pulled")
+    pulled = cli("store", "pull", copy["item"], "--to", place, "--json").data
+    assert pulled["manifest"] == copy["manifest"]
+    assert pulled["notes"][1:] == [
+        f"one with prompts and names is stored too: --manifest {original['manifest'][:12]}",
+        f"{copy['item']} {said}",
+    ]
+    again = cli("store", "pull", copy["item"], "--to", place, "--dry-run", "--json").data
+    assert f"{copy['item']} {said}" in again["notes"]
+    several = cli("store", "pull", "--where", "kind=run", "--to", place + "s", "--json").data
+    assert f"{copy['item']} {said}" in several["notes"]
+    whole = cli(
+        "store", "pull", copy["item"], "--manifest", original["manifest"][:12], "--to",
+        str(tmp_path / "whole"), "--json",
+    ).data  # fmt: skip
+    assert "notes" not in whole
+
+
+@pytest.mark.parametrize("option", ["--grace", "--older-than"])
+def test_a_time_without_a_unit_is_refused(store: Path, cli: Any, option: str) -> None:
+    refused = cli("store", "gc", option, "5")
+    assert refused.code == 2
+    assert refused.err.splitlines() == [
+        f"error: {option}: expected a duration with its unit, got '5'",
+        "hint: 5s, 5m, 5h or 5d",
+    ]
+    assert cli("store", "gc", option, "5d", "--dry-run").code == 0
+
+
+def test_answers_of_a_store_have_headlines(run: Path, cli: Any) -> None:
+    cli("store", "push", str(run))
+    name = f"run/{run.name}"
+    status = assay.store_status()
+    assert f": 1 item (1 run), 1 version, {size(status.bytes)}" in status.headline()
+    assert status.bytes == sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    assert assay.list_items().headline().endswith(f", the latest {name}")
+    found = assay.find_items("kind=run")
+    assert "1 item in " in found.headline()
+    assert " of kind=run, the latest " in found.headline()
+    assert repr(found) == f"<Found: {found.headline()}>"
+    assert assay.find_items("name=nowhere").headline().startswith("nothing in ")
 
 
 def test_a_push_under_way_is_listed_with_what_is_kept_for_it(store: Path, cli: Any) -> None:

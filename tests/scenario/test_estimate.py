@@ -51,7 +51,7 @@ def test_grid_of_a_place_is_its_own_where_the_catalog_has_it() -> None:
     assert read_place("us_nebraska")[1] == "us_average"
 
 
-def test_unknown_place_lists_those_known() -> None:
+def test_unknown_place_lists_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match='unknown place "mars"') as found:
         read_place("mars")
     assert "us_texas" in (found.value.hint or "")

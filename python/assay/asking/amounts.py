@@ -10,19 +10,21 @@ from assay.model.language.figures import FigureText, figure
 from assay.model.language.units import parse_unit
 
 _LONG: Final = re.compile(r"(?<![\d.])\d{5,}|(?<=\$)\d{4,}")
+_COUNTED: Final = re.compile(r"(?<![\w.])\d(?:\.\d+)?e\+?(?:0?\d|1[0-4])\b")
+"""Numbers below 1e15 with an exponent: those that people write out."""
 _SMALL_ENERGY: Final = 0.1
 """Kilowatt-hours below which an energy is written in watt-hours, whatever its size."""
 
 
-def amount(value: float, unit: str) -> str:
-    """A value in a unit of handy size, with its thousands apart.
+def amount(value: float, unit: str, *ends: float) -> str:
+    """A value in a unit of handy size, with its thousands apart; with as many digits as its interval has.
 
     >>> amount(11310.47, "USD"), amount(0.00028, "kWh")
     ('$11,310', '0.28 Wh')
     """
     if unit == "kWh" and value < _SMALL_ENERGY:
         return f"{1e3 * value:.4g} Wh"
-    return with_thousands(_figure(value, unit).text)
+    return with_thousands(_figure(value, unit, *ends).text)
 
 
 def interval(value: float, unit: str, lower: float | None, upper: float | None) -> str:
@@ -42,7 +44,12 @@ def interval(value: float, unit: str, lower: float | None, upper: float | None) 
 
 
 def with_thousands(text: str) -> str:
-    """The text with commas in its long numbers."""
+    """The text with commas in its long numbers, and without exponents of numbers that people count.
+
+    >>> with_thousands("$860000"), with_thousands("1.302e+10 weights")
+    ('$860,000', '13,020,000,000 weights')
+    """
+    text = _COUNTED.sub(lambda match: f"{float(match[0]):.0f}", text)
     return _LONG.sub(lambda match: f"{int(match[0]):,}", text)
 
 

@@ -11,6 +11,7 @@ from assay.answers import Answer
 from assay.asking import variables
 from assay.asking.adapting import adapted, with_sized_gpus
 from assay.asking.choosing import asks_for_best, chosen_kinds, superlatives
+from assay.asking.commands import SERVING, Command, Resolve
 from assay.asking.comparing import alternatives, as_asked, best_accelerator, compare, what_if
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import INTENTS, has_cue, understood_words
@@ -116,7 +117,7 @@ class AskAnswer(Answer):
             "ratio": outcome.ratio,
             "rows": [list(row) for row in outcome.rows],
             "missing": list(result.missing),
-            "violated": [] if outcome.verdict else [meaning for _, meaning in result.violated],
+            "violated": [] if outcome.verdict else outcome.broken,
             "problem": None,
         }
 
@@ -235,11 +236,22 @@ def _several(reading: Reading, intent: Intent, workload: str) -> AskAnswer:
 def _borrowed(outcome: Outcome) -> Iterator[str]:
     """That kernel constants of an accelerator are another's, each on a line of its own."""
     for command in outcome.commands or (outcome.result.command,):
+        unused_layers = _unused_layers(command)
         for path in command.includes:
             group, _, name = path.partition("/")
             if group == "accelerators":
                 system = entries.read(group, name).facts.get("calibration")
-                yield from constants.find(str(system), accelerator=name).notes if system else ()
+                notes = constants.find(str(system), accelerator=name).notes if system else ()
+                yield from (note for note in notes if not note.startswith(unused_layers))
+
+
+def _unused_layers(command: Command) -> tuple[str, ...]:
+    """How notes begin of layers that a figure of serving does not use: one GPU has no collectives."""
+    if not isinstance(command, Resolve) or command.preset != SERVING:
+        return ()
+    given = dict(text.split("=", 1) for text in command.assign)
+    several = any(given.get(f"serving.{name}", "1") != "1" for name in ("tensor", "pipeline"))
+    return ("training: ",) if several else ("training: ", "collectives: ", "interconnect: ")
 
 
 def _outcome(reading: Reading, intent: Intent, compares: bool, changes: bool) -> Outcome:
@@ -279,6 +291,7 @@ def _variable(reading: Reading) -> AskAnswer:
         best = matches[0]
         unknown = variables.unexplained(reading, best)
         unknown += [*chosen_kinds(reading, None), *superlatives(reading, None)]
+        unknown += variables.not_divided(reading, best)
         unknown += [part.words for part in reading.mentions if part.slot not in variables.SLOTS]
         unknown += [
             part.words

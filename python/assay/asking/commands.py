@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from assay.asking.amounts import with_thousands
+from assay.asking.breaking import broken_of
 from assay.asking.text import word_set
 from assay.errors import InputError
 from assay.model.resolving.resolution import Resolution
@@ -41,6 +43,8 @@ class Result:
     hi: float | None = None
     violated: Sequence[tuple[str, str]] = ()
     """Names and meanings of constraints that do not hold."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """What of those constraints is beyond what, and where the limit comes from, by their names."""
     missing: Sequence[str] = ()
     notes: Sequence[str] = ()
     assumed: Sequence[str] = ()
@@ -208,7 +212,7 @@ class Solve:
         value = answer.solution.values[self.target]
         return Result(
             self, self.target, variable.meaning, variable.shown(value), variable.display.text,
-            variable.figure(value).text,
+            with_thousands(variable.figure(value).text),
         )  # fmt: skip
 
 
@@ -308,11 +312,12 @@ def of_resolution(command: Command, resolution: Resolution) -> Result:
     return Result(
         command, variable.name, variable.meaning,
         None if value is None else variable.shown(value), variable.display.text,
-        "" if value is None else variable.figure(value, *ends).text,
+        "" if value is None else with_thousands(variable.figure(value, *ends).text),
         None if ends[0] is None else variable.shown(ends[0]),
         None if ends[1] is None else variable.shown(ends[1]),
         tuple((verdict.name, verdict.meaning) for verdict in resolution.violated),
-        tuple(gap.variable.name for gap in resolution.missing),
+        broken_of(command.preset, command.assign, resolution),
+        missing=tuple(gap.variable.name for gap in resolution.missing),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from assay.asking.affording import within_limits
+from assay.asking.alone import FEWEST_OF_EACH, NO_ANSWER, is_alone, is_by_article, no_comparison
 from assay.asking.case import GPUS_OF_A_NODE
 from assay.asking.cases import (
     ASSUMED_REQUESTS,
@@ -17,6 +18,7 @@ from assay.asking.cases import (
     serving_case,
 )
 from assay.asking.choosing import comparatives, wants_worst
+from assay.asking.commands import Command
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
@@ -80,7 +82,6 @@ _OUTWORDED: Final = re.compile(r"^(?:higher|lower) ")
 """What a word of the question says better."""
 _SAME: Final = 1.005
 """A ratio below which figures of three digits do not differ."""
-_NO_ANSWER: Final = "no answer"
 _GAP: Final = re.compile(
     r"the catalog has no|needs (?:\d+ )?more inputs?|unknown (?:catalog )?entry"
 )
@@ -205,6 +206,14 @@ def compare(
     outcome = _each(
         reading, [(name, {**shared, **values}) for name, values in every], answer, more_first
     )
+    if is_alone(outcome):
+        if "accelerator" not in slots or "gpus" in slots or not is_by_article(reading):
+            raise no_comparison(outcome)
+        outcome = compare(
+            reading.with_values({"gpus": None}), answer, more_is_better=more_is_better,
+            same_gpus=same_gpus, trains=trains,
+        )  # fmt: skip
+        assumed = [FEWEST_OF_EACH]
     return replace(outcome, assumed=(*assumed, *outcome.assumed))
 
 
@@ -256,7 +265,7 @@ def _on_as_many(
                 raise
             continue
         if gpus == _TRAINED_ON[-1] or not any(
-            text.startswith(_NO_ANSWER) for _, text in outcome.rows
+            text.startswith(NO_ANSWER) for _, text in outcome.rows
         ):
             break
     return replace(outcome, assumed=(f"{gpus:,} GPUs for each", *outcome.assumed))
@@ -325,7 +334,7 @@ def _best(
     )
     first = outcomes[ordered[0]]
     rows = [(name, outcomes[name].text) for name in ordered]
-    rows += [(name, f"{_NO_ANSWER}: {reason}") for name, reason in reasons.items()]
+    rows += [(name, f"{NO_ANSWER}: {reason}") for name, reason in reasons.items()]
     ratio = None
     text = f"{ordered[0]}: {first.text}"
     if len(ordered) > 1:
@@ -346,9 +355,15 @@ def _best(
         text = "; ".join(outcomes[name].text for name in outcomes)
     return replace(
         first, text=text, choice="" if any(verdicts) else ordered[0], ratio=ratio, rows=rows,
-        commands=tuple(outcomes[name].result.command for name in outcomes), assumed=tuple(assumed),
-        verdict="",
+        commands=tuple(line for name in outcomes for line in _commands_of(outcomes[name])),
+        assumed=tuple(assumed), verdict="",
     )  # fmt: skip
+
+
+def _commands_of(outcome: Outcome) -> tuple[Command, ...]:
+    """The commands of an alternative: a figure by another has those of both."""
+    divided = outcome.value is not None and " per " in outcome.unit
+    return outcome.commands if divided else (outcome.result.command,)
 
 
 def driver(reading: Reading) -> tuple[str, str] | None:

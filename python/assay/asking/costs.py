@@ -19,6 +19,7 @@ from assay.asking.cases import (
     unsaid_limits,
 )
 from assay.asking.commands import SERVING, Minimize
+from assay.asking.dividing import TOKENS_BY_DOLLAR
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.periods import PERIODS, SECONDS_OF
@@ -74,10 +75,20 @@ def cost(reading: Reading) -> Outcome:
         raise InputError("tokens and a time of serving", "say one of them")
     if reading.slots & {"tokens", "per_tokens"}:
         return for_tokens(reading, outcome, 1.0, "USD", kind)
-    if "dollar" in reading.words():
-        per_dollar = 1 / (outcome.result.value or math.nan)
-        return replace(outcome, text=f"{per_dollar:,.0f} tokens per dollar ({outcome.result.text})")
+    if TOKENS_BY_DOLLAR.search(reading.rest):
+        return _of_a_dollar(reading, outcome)
     return outcome
+
+
+def _of_a_dollar(reading: Reading, outcome: Outcome) -> Outcome:
+    """The tokens of a dollar, from what one costs; alternatives are told apart by that cost."""
+    if reading.points_only:
+        said = "the most tokens for a dollar are those of the lowest cost"
+        return replace(outcome, assumed=(*outcome.assumed, said))
+    millions = 1e6 if "Mtoken" in outcome.result.unit else 1.0
+    number = millions / (outcome.result.value or math.nan)
+    text = f"{float(f'{number:.3g}'):,.0f} tokens per dollar: {outcome.result.text}"
+    return replace(outcome, text=text, value=number, unit="token/USD")
 
 
 def affordable_tokens(reading: Reading) -> Outcome:
@@ -196,6 +207,14 @@ def _instances(reading: Reading) -> tuple[int, tuple[str, ...]]:
     )
 
 
+def _ends(outcome: Outcome, whole: float) -> tuple[float, ...]:
+    """The interval of a multiple of a figure: both are written with the digits that it leaves."""
+    result = outcome.result
+    if not result.value or result.lo is None or result.hi is None:
+        return ()
+    return whole / result.value * result.lo, whole / result.value * result.hi
+
+
 def for_tokens(
     reading: Reading, outcome: Outcome, scale: float, unit: str, kind: str = "output"
 ) -> Outcome:
@@ -212,7 +231,8 @@ def for_tokens(
     period = ""
     if (days := reading.get("per_time")) is not None:
         period = f" per {PERIODS[days]}" if days in PERIODS else f" in {days:g} days"
-    text = f"{amount(whole, unit)}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
+    shown = amount(whole, unit, *_ends(outcome, whole))
+    text = f"{shown}{period}: {tokens:,.0f} {kind} tokens at {outcome.result.text}"
     if "tokens" not in reading.slots:
         # By a thousand or a million tokens: another way to say the same figure.
         return replace(outcome, text=text, written=(tokens * scale, unit))
@@ -226,8 +246,9 @@ def _for_requests(reading: Reading, outcome: Outcome, scale: float, unit: str) -
         serving_case(reading.with_values({"requests": None})).value("serving.output") or math.nan
     )
     whole = requests * tokens * scale * (outcome.result.value or math.nan)
+    shown = amount(whole, unit, *_ends(outcome, whole))
     text = (
-        f"{amount(whole, unit)}: {count(round(requests), 'request')} of {tokens:,.0f} output tokens at "
+        f"{shown}: {count(round(requests), 'request')} of {tokens:,.0f} output tokens at "
         f"{outcome.result.text}"
     )
     return replace(outcome, text=text, value=whole, unit=unit, scales=True)
@@ -264,5 +285,6 @@ def request_cost(reading: Reading) -> Outcome:
     if (requests := reading.get("requests")) is None:
         return outcome
     whole = requests * (outcome.result.value or math.nan)
-    text = f"{amount(whole, 'USD')}: {requests:,} requests at {outcome.result.text}"
+    shown = amount(whole, "USD", *_ends(outcome, whole))
+    text = f"{shown}: {requests:,} requests at {outcome.result.text}"
     return replace(outcome, text=text, value=whole, unit="USD", scales=True)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from assay.asking.amounts import amount, rounded
 from assay.asking.case import Case
 from assay.asking.commands import SERVING, Command
+from assay.asking.dividing import division, no_division
+from assay.asking.facts import peak
+from assay.asking.figures import COMPUTE, FIGURES, POWER, PRICE, Figure
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
 from assay.catalog import entries, offers
 from assay.errors import InputError
+from assay.model.language.units import parse_unit
 from assay.plurals import count
 
 _SHOWN: Final = 8
@@ -22,49 +25,15 @@ _SHOWN: Final = 8
 _NO_GPU: Final = ("tpu_", "trainium", "gaudi", "cpu_")
 _OF_ANY: Final = re.compile(r"\b(?:accelerators?|chips?|hardware)\b")
 _GAMING: Final = re.compile(r"\b(?:gaming|consumer|geforce|desktop)\b")
-_PER_DOLLAR: Final = re.compile(r"\bper (?:dollar|usd|buck)\b|\bfor the (?:money|price)\b")
-_PER_WATT: Final = re.compile(r"\bper (?:watt|w)\b")
 _LEAST: Final = re.compile(
     r"\b(?:least|lowest|smallest|fewest|cheapest|slowest|less|lower|worst|minimum)\b"
 )
+_CHEAPER: Final = re.compile(r"\bcheap(?:er|est)\b|\bbest\b")
+"""Of a price by another figure, the best is the lowest."""
+_DIVIDED: Final = 'such as "which GPU has the most FLOPs per dollar", or "memory per watt of H100"'
 _SAME: Final = 1.005
 _STUDIES: Final = ("market", "deepseek")
 """Sources of prices that rent nothing out: an index, and a report that assumes one."""
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """A figure of accelerators: the words for it, its variable, and the unit that it is written in."""
-
-    words: re.Pattern[str]
-    variable: str
-    unit: str
-    scale: float
-
-
-_FIGURES: Final = (
-    _Figure(
-        re.compile(r"\bbandwidth\b|\bfast(?:est)? memory\b"), "gpu.memory.bandwidth", "TB/s", 1e12
-    ),
-    _Figure(re.compile(r"\bl2\b|\bcache\b"), "gpu.cache.capacity", "MB", 1e6),
-    _Figure(re.compile(r"\bmemory\b|\bvram\b|\bhbm\b|\bgb\b"), "gpu.memory.capacity", "GB", 1e9),
-    _Figure(
-        re.compile(r"\b[tp]?flops?\b|flop/s|\bcompute\b|\bpeak\b"),
-        "gpu.peak_flops",
-        "TFLOP/s",
-        1e12,
-    ),
-    _Figure(re.compile(r"\bpower\b|\btdp\b|\bwatts?\b"), "gpu.power.limit", "W", 1.0),
-    _Figure(re.compile(r"\bsms\b|\bmultiprocessors\b"), "gpu.multiprocessors", "SMs", 1.0),
-    _Figure(
-        re.compile(r"\bexpensive\b|\bcheap(?:est)?\b|\bprice\b|\bcosts?\b"),
-        "econ.gpu.price",
-        "USD",
-        1.0,
-    ),
-)
-_PRICE: Final = _FIGURES[-1]
-_POWER: Final = "gpu.power.limit"
 
 
 def _names(reading: Reading) -> list[str]:
@@ -79,17 +48,26 @@ def _names(reading: Reading) -> list[str]:
 
 def best(reading: Reading) -> Outcome:
     """The accelerator of the catalog that has the most, or the least, of something."""
-    figure = next(figure for figure in _FIGURES if figure.words.search(reading.rest))
-    by = _PRICE.variable if _PER_DOLLAR.search(reading.rest) else ""
-    by = by or (_POWER if _PER_WATT.search(reading.rest) else "")
-    if by == figure.variable:
-        raise InputError(f"{figure.unit} by {figure.unit}", "name what is wanted for each")
+    divided = division(reading.rest)
+    if divided is None and no_division(reading.rest):
+        raise InputError("one figure by one other, of those of an accelerator", _DIVIDED)
+    figure = next(figure for figure in FIGURES if figure.words.search(reading.rest))
+    by = None
+    if divided is not None:
+        figure, by = divided.figure, divided.by
+        if divided.hourly:
+            raise InputError("of all accelerators by their rent: not every one has one", _DIVIDED)
     least = _LEAST.search(reading.rest) is not None
+    least = least or (
+        divided is not None and figure is PRICE and _CHEAPER.search(reading.rest) is not None
+    )
     values: dict[str, float] = {}
     for name in _names(reading):
-        value, divisor = _case(name).values(figure.variable, by or figure.variable)
-        if value and (not by or divisor):
-            values[name] = value / (divisor or 1.0) if by else value
+        value, divisor = _case(name).values(figure.variable, (by or figure).variable)
+        if value and (by is None or divisor):
+            values[name] = value if by is None or divisor is None else value * by.scale / divisor
+    if not values:
+        raise InputError("the catalog has no accelerator with both figures", _DIVIDED)
     return _ordered(values, figure, by, least)
 
 
@@ -97,16 +75,18 @@ def _case(name: str) -> Case:
     return Case(SERVING, (f"accelerators/{name}",))
 
 
-def _ordered(values: Mapping[str, float], figure: _Figure, by: str, least: bool) -> Outcome:
+def _ordered(
+    values: Mapping[str, float], figure: Figure, by: Figure | None, least: bool
+) -> Outcome:
     ordered = sorted(values, key=lambda name: values[name] * (1 if least else -1))
-    unit = {"": "", _PRICE.variable: " per 1,000 USD", _POWER: " per W"}[by]
-    times = 1000.0 if by == _PRICE.variable else 1.0
+    unit = "" if by is None else by.divided
+    times = 1.0 if by is None else by.times
 
     def text(name: str) -> str:
         value = times * values[name] / figure.scale
         return (
             f"{amount(value, 'USD')}{unit}"
-            if figure is _PRICE
+            if figure is PRICE
             else f"{rounded(value)} {figure.unit}{unit}"
         )
 
@@ -120,20 +100,20 @@ def _ordered(values: Mapping[str, float], figure: _Figure, by: str, least: bool)
     lead = f"{', '.join(same)}: each" if len(same) > 1 else f"{first}:"
     result = _case(first).resolve(figure.variable, intervals=False).run()
     commands: list[Command] = [result.command]
-    if by:
-        commands.append(_case(first).resolve(by, intervals=False))
+    if by is not None:
+        commands.append(_case(first).resolve(by.variable, intervals=False))
     assumed = [f"of {count(len(values), 'accelerator')} of the catalog, each alone"]
-    if figure.variable == "gpu.peak_flops":
+    if COMPUTE in (by, figure):
         assumed.append("dense, in 16 bits")
-    if _PRICE.variable in (by, figure.variable):
+    if PRICE in (by, figure):
         assumed.append("prices to buy, of those that the catalog has one of")
-    if by == _POWER:
+    if by is POWER:
         assumed.append("by the limit of board power")
     return Outcome(
         f"{lead} {text(first)}; then {ordered[len(same)]}, {text(ordered[len(same)])}" if len(same) < len(ordered)
         else f"{lead} {text(first)}",
         result, tuple(commands), tuple(assumed), choice=first, ratio=ratio,
-        value=times * values[first] / figure.scale, unit=figure.unit if not by else f"{figure.unit}{unit}",
+        value=times * values[first] / figure.scale, unit=figure.unit if by is None else f"{figure.unit}{unit}",
         rows=[(name, text(name)) for name in ordered[:_SHOWN]],
     )  # fmt: skip
 
@@ -201,23 +181,25 @@ def offers_within(reading: Reading) -> Outcome:
 
 def ridge(reading: Reading) -> Outcome:
     """Operations by byte at which an accelerator's compute takes as long as its memory."""
-    case = _case(str(reading.get("accelerator")))
-    peak, bandwidth = (
-        case.resolve(name, intervals=False).run()
-        for name in ("gpu.peak_flops", "gpu.memory.bandwidth")
-    )
-    operations = case.values("gpu.peak_flops", "gpu.memory.bandwidth")
-    value = (operations[0] or math.nan) / (operations[1] or math.nan)
-    text = f"{rounded(value)} FLOP/byte: {peak.text} over {bandwidth.text}"
-    commands = (peak.command, bandwidth.command)
-    return Outcome(text, peak, commands, ("dense, in 16 bits",), value=value, unit="FLOP/byte")
+    compute = peak(reading)
+    rate, unit = compute.number
+    own = _case(str(reading.get("accelerator")))
+    bandwidth = own.resolve("gpu.memory.bandwidth", intervals=False).run()
+    (moved,) = own.values("gpu.memory.bandwidth")
+    if rate is None or not moved:
+        raise InputError(f"the catalog has no bandwidth of {reading.get('accelerator')}")
+    value = rate * float(parse_unit(unit.replace("/(s*GPU)", "/s")).scale) / moved
+    text = f"{rounded(value)} FLOP/byte: {compute.text.rpartition(': ')[2]} over {bandwidth.text}"
+    said = f"dense, in {reading.get('format', '16 bits')}"
+    commands = (*(compute.commands or (compute.result.command,)), bandwidth.command)
+    return Outcome(text, compute.result, commands, (said,), value=value, unit="FLOP/byte")
 
 
 def equivalent(reading: Reading) -> Outcome:
     """How many of one accelerator have as much of something as another."""
     many, one = reading.values("accelerator")
     gpus = int(reading.get("gpus", 1))
-    figure = next(figure for figure in _FIGURES if figure.words.search(reading.rest))
+    figure = next(figure for figure in FIGURES if figure.words.search(reading.rest))
     (each,), (whole,) = (_case(name).values(figure.variable) for name in (many, one))
     ratio = gpus * (whole or math.nan) / (each or math.nan)
     result = _case(one).resolve(figure.variable, intervals=False).run()

@@ -52,7 +52,19 @@ def weights(reading: Reading) -> Outcome:
     result = _fact(case, "serving.weight_memory")
     split = f", on each of {case.layout[0] * case.layout[1]} GPUs" if case.layout != (1, 1) else ""
     size = result.text if split else result.text.removesuffix("/GPU")
-    return Outcome(f"weights: {size}{split}", result, assumed=_model_only(case))
+    return Outcome(
+        f"weights: {size}{split}", result, assumed=(*_model_only(case), *_in_16_bits(case))
+    )
+
+
+def _in_16_bits(case: Case) -> tuple[str, ...]:
+    """That the embedding and the output projection keep more bits than the other weights."""
+    stored, kept = case.values("serving.weight_bytes", "serving.embedding_bytes")
+    if stored is None or kept is None or kept <= stored:
+        return ()
+    return (
+        f"embedding and output projection in {8 * kept:g} bits, the other weights in {8 * stored:g}",
+    )
 
 
 def whole(reading: Reading) -> Outcome:

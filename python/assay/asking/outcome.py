@@ -43,6 +43,12 @@ class Outcome:
         )
 
     @property
+    def broken(self) -> list[str]:
+        """Constraints of the figure that do not hold, each with its value, its limit and whose it is."""
+        result = self.result
+        return [result.broken.get(name, meaning) for name, meaning in result.violated]
+
+    @property
     def number(self) -> tuple[float | None, str]:
         """The number of the answer with its unit."""
         if self.value is not None:

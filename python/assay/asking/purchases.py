@@ -20,6 +20,7 @@ from assay.asking.cases import (
 )
 from assay.asking.commands import SERVING, Solve
 from assay.asking.outcome import Outcome
+from assay.asking.ownership import parts
 from assay.asking.periods import HOURS_OF_A_DAY, PERIODS
 from assay.asking.reading import Reading
 from assay.asking.training import power
@@ -118,8 +119,26 @@ def powered(reading: Reading) -> Outcome:
     )
     each /= GPUS_OF_A_NODE
     number = math.floor(given / each)
-    text = f"{number:,} GPUs: {given:,.6g} kW at {rounded(each)} kW at the meter for each {accelerator_of(reading)}"
-    return Outcome(text, drawn.result, assumed=(*drawn.assumed, _SHARED), value=number, unit="GPU")
+    text = (
+        f"{number:,} GPUs by average draw: {given:,.6g} kW at {rounded(each)} kW at the meter for each "
+        f"{accelerator_of(reading)}; {_by_nameplate(given, drawn)}"
+    )
+    said = "the average draw of training; breakers and transformers are sized by the nameplate"
+    assumed = (*drawn.assumed, _SHARED, said)
+    return Outcome(text, drawn.result, assumed=assumed, value=number, unit="GPU")
+
+
+def _by_nameplate(given: float, drawn: Outcome) -> str:
+    """How many GPUs a power feeds where each node draws what it is designed for."""
+    command = drawn.result.command
+    case = Case(command.preset, command.includes, command.assign)
+    node, gpus, overhead = case.values(
+        "cluster.node.design_power", "cluster.node.gpus", "thermal.dc.pue"
+    )
+    if not (node and gpus and overhead):
+        raise InputError("the catalog has no design power of its node")
+    each = node / gpus * overhead / 1e3
+    return f"{math.floor(given / each):,} by nameplate, {rounded(each)} kW each with a PUE of {overhead:.3g}"
 
 
 def break_even(reading: Reading) -> Outcome:
@@ -140,7 +159,8 @@ def break_even(reading: Reading) -> Outcome:
     text = f"break-even at {result.text} utilization of an owned {accelerator_of(reading)}"
     if (result.value or 0) > 100:
         text = f"never: renting is cheaper even at full use ({result.text} utilization would be needed)"
-    return Outcome(text, result, assumed=tuple(assumed))
+    said, rows = parts(case)
+    return Outcome(text, result, assumed=(*assumed, said), rows=rows)
 
 
 def payback(reading: Reading) -> Outcome:

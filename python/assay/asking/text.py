@@ -85,6 +85,7 @@ _REWRITTEN: Final = (
     (r"\b(?:kilowatt|kw)[ -]hours?\b", "kwh"),
     (r"\b(?:megawatt|mw)[ -]hours?\b", "mwh"),
     (r"\b(?:gigawatt|gw)[ -]hours?\b", "gwh"),
+    (r"\b(?:an?|one) (mega|kilo|giga)watt\b(?![ -]?hour)", r"1 \1watt"),
     (r"(?<=\d)( ?)megawatts?\b", r"\1mw"),
     (r"(?<=\d)( ?)kilowatts?\b", r"\1kw"),
     (r"(?<=\d)( ?)gigawatts?\b", r"\1gw"),

@@ -7,6 +7,7 @@ from typing import Final
 
 from assay.asking.choosing import asks_for_best, chosen_kinds, comparatives, superlatives
 from assay.asking.comparing import driver, is_driver
+from assay.asking.dividing import not_divided
 from assay.asking.intents.intent import Intent
 from assay.asking.intents.table import has_cue
 from assay.asking.reading import COMMON, EXPLAINING, FILLER, Reading
@@ -30,6 +31,8 @@ _COMPARING_WORDS: Final = word_set(
 )
 _ELECTRICITY_WORDS: Final = word_set("electricity power energy price pay")
 _NODE_WORDS: Final = word_set("node nodes server servers machine machines box boxes")
+_MONEY_WORDS: Final = word_set("dollar dollars usd buck bucks")
+"""What is no figure's but one of money."""
 _VENDOR: Final = re.compile(
     r"\b(?:nvidia|amd|google|intel|aws|amazon)\s+(?=" + MASKS["accelerator"] + ")"
 )
@@ -50,6 +53,7 @@ def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: boo
         values = reading.values(several)
         if len(values) > 1 and several not in slots and intent.name != "equivalent":
             left += [part.words for part in reading.mentions if part.slot == several][1:]
+    left += not_divided(reading, intent)
     left += chosen_kinds(reading, intent)
     if not slots:
         left += superlatives(reading, intent)
@@ -64,6 +68,20 @@ def unused(reading: Reading, intent: Intent, slots: frozenset[str], changes: boo
     return list(dict.fromkeys(left))
 
 
+def _is_of_money(intent: Intent) -> bool:
+    """Whether dollars say nothing beyond what an intent is about."""
+    paid = {
+        "budget",
+        "rent",
+        "gpu_price",
+        "electricity_price",
+        "rent_limit",
+        "cost_limit",
+        "finance",
+    }
+    return bool(paid & intent.slots) or any(has_cue(intent, word) for word in _MONEY_WORDS)
+
+
 def _known(reading: Reading, intent: Intent, compares: bool, changes: bool) -> frozenset[str]:
     """Words that say nothing beyond what was read, or that the intent understands."""
     known = FILLER | COMMON | intent.words | _WORKLOAD_WORDS
@@ -71,6 +89,8 @@ def _known(reading: Reading, intent: Intent, compares: bool, changes: bool) -> f
         known |= _COMPARING_WORDS
     if intent.workload == "serving":
         known |= EXPLAINING
+    if not _is_of_money(intent):
+        known -= _MONEY_WORDS
     if "electricity_price" in reading.slots:
         known |= _ELECTRICITY_WORDS
     if "nodes" in reading.slots:

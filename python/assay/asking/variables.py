@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from assay import stack
+from assay.asking import dividing
 from assay.asking.case import Case
 from assay.asking.cases import place_entries
 from assay.asking.commands import SERVING, TRAINING
@@ -42,6 +44,8 @@ _OF_A_RUN: Final = (
 )
 PER: Final = ("per_gpu", "per_time", "per_tokens")
 """What a figure is wanted for each of: words that a variable may explain."""
+_EACH: Final = re.compile(r"(?:\bper |\b(?:and|of an?|of one|of each) |[/*(]+)([a-z]+)")
+"""What a variable is for each of, by its meaning and its unit."""
 SLOTS: Final = frozenset((*_GROUPS, "place", *PER))
 
 
@@ -71,6 +75,18 @@ def unexplained(reading: Reading, match: VariableMatch) -> list[str]:
         return asked
     return [word for word in asked if word not in match.words] + [
         word for word in reading.words() if word in NO_FIGURE
+    ]
+
+
+def not_divided(reading: Reading, match: VariableMatch) -> list[str]:
+    """What the figure is wanted for each of, and the variable is not by its meaning or unit."""
+    variable = stack.registry().variables[match.name]
+    text = f"{variable.meaning} {variable.display.text}".lower()
+    own = set(_EACH.findall(text))
+    return [
+        left
+        for left in dividing.not_divided(reading, None)
+        if not {left.split()[-1], left.split()[-1].removesuffix("s")} & own
     ]
 
 

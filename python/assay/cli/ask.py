@@ -54,7 +54,7 @@ def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
     if outcome.rows:
         yield ""
         yield from facts(list(outcome.rows), canvas)
-    violated = [] if outcome.verdict else [meaning for _, meaning in outcome.result.violated]
+    violated = [] if outcome.verdict else outcome.broken
     yield ""
     yield from facts(
         [

@@ -160,6 +160,10 @@ def plan(
     recording: Annotated[
         str | None, Field(description="A file of recorded requests on this machine.")
     ] = None,
+    users: Annotated[
+        float | None, Field(description="Users in place of a rate; with every.", gt=0)
+    ] = None,
+    every: Annotated[str | None, Field(description="How often each user asks: 5m.")] = None,
     slo: Annotated[str | None, Field(description="Such as ttft=1s,tpot=50ms,p=99%.")] = None,
     input_tokens: Annotated[
         str | None, Field(description="128, 64-256 or lognormal:180,0.8; 1024 if not given.")
@@ -182,6 +186,8 @@ def plan(
         [] if recording is None else [recording],
         model=model,
         rate=rate,
+        users=users,
+        every=every,
         slo=slo,
         input_tokens=input_tokens,
         output_tokens=output_tokens,

@@ -16,6 +16,12 @@ _COMMANDS: Final = (
     (re.compile(r"assay list --relations"), 'find(what="relations")'),
     (re.compile(r"assay catalog list(?: [a-z_]+(?= lists| names))?"), 'find(what="catalog")'),
     (re.compile(r"assay list\b(?! --)"), "find"),
+    (
+        re.compile(
+            r"assay plan requests\.jsonl \.\.\., --rate 20, --rate max --max-power 500, or "
+        ),
+        "recording=requests.jsonl, rate=20, or ",
+    ),
     (re.compile(r"assay validate --suite all --summary"), 'validate(suite="all")'),
     (re.compile(r"docs/([\w/-]+)\.md"), r"assay://docs/\1"),
 )
@@ -23,9 +29,15 @@ _PAIR: Final = re.compile(r'--(?:assign|set) ([\w.]+)=(?:"([^"]*)"|(\S+))')
 _ENTRY: Final = re.compile(r"--with ([\w-]+/[\w.-]+)")
 _VALUED: Final = re.compile(r"--([a-z][a-z-]*)[ =](\d[\w.%]*|[A-Z]{2,})")
 _OPTION: Final = re.compile(r"--([a-z][a-z-]*)")
-_SHELL: Final = re.compile(r"(assay(?: [a-z][a-z-]*)+ --[^;,)]*|\([^)]*\))")
+_SHELL: Final = re.compile(r"(assay(?: [a-z][a-z-]*){1,3} --[^;,)]*|\([^()]*\))")
 """Words for a shell: the command lines of a hint, and what it says in parentheses of other programs."""
 _CONTENT: Final = re.compile(r"(text|a file) that begins with [^\n]*")
+_UNKNOWN: Final = re.compile(r"^error: (?=unknown ([a-z]+) \")")
+_NAMED_BY: Final = {
+    "place": ("where",), "model": ("model",), "accelerator": ("accelerator", "gpu", "gpus"),
+    "variable": ("variable",), "scenario": ("preset",), "preset": ("preset",), "run": ("run",),
+}  # fmt: skip
+"""Arguments of tools that name a thing, by the word of a refusal for it."""
 _POSITIONAL: Final = {
     "ask": ("question",), "resolve": ("variable",), "explain": ("variable",), "sensitivity": ("variable",),
     "plan": ("recording",), "estimate": ("model", "accelerator", "tokens", "where"), "diagnose": ("trace",),
@@ -42,6 +54,8 @@ def refusal_words(text: str, arguments: Collection[str]) -> str:
     'it fits with tensor=2'
     >>> refusal_words("expected --rate or --users", ["rate"])
     'expected rate or --users'
+    >>> refusal_words('error: unknown place "narnia"', ["model", "where"])
+    'error: where: unknown place "narnia"'
     >>> refusal_words("no --store: assay store init --store X makes one", ["store"])
     'no store: assay store init --store X makes one'
     """
@@ -66,14 +80,22 @@ def refusal_words(text: str, arguments: Collection[str]) -> str:
         name = named(match[1])
         return name if name in arguments else match[0]
 
+    def whose(match: re.Match[str]) -> str:
+        name = next((name for name in _NAMED_BY.get(match[1], ()) if name in arguments), "")
+        return f"{match[0]}{name}: " if name else match[0]
+
+    def spoken(part: str) -> str:
+        part = _ENTRY.sub(entry, _PAIR.sub(pair, part))
+        return _OPTION.sub(option, _VALUED.sub(valued, part))
+
+    text = _UNKNOWN.sub(whose, text)
     # A file that is no trace may be anything of this machine, and a model is sent elsewhere.
     text = _CONTENT.sub(r"\1 of another kind", text)
     text = text.replace("; --verbose lists all", "")
     for pattern, tool in _COMMANDS:
         text = pattern.sub(tool, text)
     parts = _SHELL.split(text)
-    for pattern, words in ((_PAIR, pair), (_ENTRY, entry), (_VALUED, valued), (_OPTION, option)):
-        parts[::2] = [pattern.sub(words, part) for part in parts[::2]]
+    parts[::2] = [spoken(part) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -18,7 +18,7 @@ from assay.cli import styles
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError, ContradictionError
 from assay.escaping import one_line as one_line
-from assay.plurals import count as count
+from assay.plurals import count as count, size as size
 
 Asked = TypeVar("Asked", bound=Answer)
 Part = str | tuple[str, str]
@@ -331,17 +331,3 @@ def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
         lines.append(((label.ljust(indent), styles.FAINT), first))
         lines += [" " * indent + other for other in others]
     return lines
-
-
-def size(nbytes: int) -> str:
-    """Bytes in a unit that people read.
-
-    >>> size(999), size(1_234_567)
-    ('999 B', '1.2 MB')
-    """
-    size, unit = float(nbytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"

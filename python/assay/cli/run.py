@@ -150,7 +150,9 @@ def run_command(
         ),
     ] = None,
     load: Annotated[Path | None, option("--load FILE", "The same as --workload FILE.")] = None,
-    budget: Annotated[str, option("--budget TIME", "Time for the run: 90s, 20m, 24h.")] = "3m",
+    budget: Annotated[
+        str, option("--budget TIME", "Time for the run, 60s at least: 90s, 20m, 24h.")
+    ] = "3m",
     target: Annotated[
         str | None,
         option(

@@ -126,12 +126,17 @@ def store_push_command(
     unverified: Annotated[
         bool, option("--unverified", "Push runs that do not verify too, marked as not verified.")
     ] = False,
+    strays: Annotated[
+        bool,
+        option("--strays", "Push files too that are in the folder of a run but not of the run."),
+    ] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Put items into a store.
 
     A run is verified first, as assay verify-report does, and named by its id, whatever its folder
-    is called; one that does not verify is refused.
+    is called; one that does not verify is refused. Files in its folder that the run did not write are
+    left out and named.
 
     What the store has is not sent again, so a push that was cut short goes on. Two may push at
     once, the same item too. When the command ends with exit code 0, the store has all of it.
@@ -153,6 +158,8 @@ def store_push_command(
         )
     with working("pushing") as progress, tempfile.TemporaryDirectory() as folder:
         chosen = list(stored_items()) if every else [find_item(text) for text in items or ()]
+        if strays:
+            chosen = [item.with_strays() for item in chosen]
         if redact:
             from assay.report.redaction import Redactor
             from assay.store.redacting import redacted

@@ -52,7 +52,7 @@ def store_gc_command(
     from assay.store.collecting import collect
 
     policy = _policy(terms, where, keep_last, older_than)
-    grace_s = 0.0 if grace in ("0", "0s") else parse_duration("--grace", grace)
+    grace_s = 0.0 if grace in ("0", "0s") else parse_duration("--grace", grace, unit=None)
     with working("looking for garbage") as progress:
         collected = collect(
             place, grace_s=grace_s, dry_run=dry_run, policy=policy, progress=progress
@@ -74,7 +74,9 @@ def _policy(
         )
     if keep_last is None and older_than is None and not terms:
         return None
-    older_than_s = None if older_than is None else parse_duration("--older-than", older_than)
+    older_than_s = (
+        None if older_than is None else parse_duration("--older-than", older_than, unit=None)
+    )
     return Policy(keep_last, older_than_s, terms)
 
 

@@ -46,6 +46,9 @@ def store_pull_command(
 ) -> Report:
     """Get an item from a store, or all that --where finds.
 
+    Of several versions the one pushed last, which may be a redacted copy: a note says so and names
+    the version with prompts and names, if it is stored, for --manifest.
+
     Every byte is hashed; an item of which anything is damaged does not appear. A pull that was cut
     short goes on where it was: the same command fetches what is missing.
     """

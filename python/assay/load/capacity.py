@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Progress, plain_data, silent
 from assay.errors import InfeasibleError, InputError
+from assay.keywords import takes
 from assay.load.traffic import (
     drawn_traffic,
     read_objective,
@@ -32,6 +34,7 @@ from assay.planner.capacity.places import Placed, placed, read_places
 from assay.planner.capacity.planning import GPUS, Planner, ServingPlan
 from assay.planner.capacity.traffic import HOUR, Traffic
 from assay.planner.sources import hardware_spec
+from assay.scenario.question import each_of
 
 if TYPE_CHECKING:
     from assay.planner.capacity.simulation import Simulation
@@ -44,6 +47,20 @@ LENGTHS: Final = {"--input-tokens": "1024", "--output-tokens": "128"}
 _MOST_MONTHS: Final = 120
 MOST: Final = "max"
 """The rate that is the most within the budgets."""
+
+
+_CHOICES: Final = tuple(
+    # The others are of the traffic and the budgets, which these functions read from texts.
+    name
+    for name in inspect.signature(Planner).parameters
+    if name not in ("model", "traffic", "objective", "gpus", "goal", "budget", "progress")
+)
+_SAID: Final = {
+    "gpu": "gpus", "dtype": "dtypes", "engine": "engines", "goal": "minimize",
+    "max_cost": "max_usd_per_hour", "max_power": "max_watts", "disaggregated": "apart",
+    "start_time": "start_seconds", "place": "places", "place_by": "places_by",
+}  # fmt: skip
+"""Words of the command line, by the keywords of these functions."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,7 @@ class CapacityPlan(ServingPlan):
         }
 
 
+@takes(_CHOICES, _SAID)
 def plan_capacity(
     trace: str | Path | None = None,
     *,
@@ -93,7 +111,7 @@ def plan_capacity(
     output_tokens: str | None = None,
     prefix_hits: float = 0.0,
     bin: str | float = "1h",
-    gpus: Sequence[str] = GPUS,
+    gpus: str | Sequence[str] = GPUS,
     max_gpus: float | None = None,
     max_watts: float | None = None,
     max_usd_per_hour: float | None = None,
@@ -139,7 +157,7 @@ def plan_capacity(
     monthly = None if growth is None else parse_share("--growth", growth)
     if not 1 <= months <= _MOST_MONTHS:
         raise InputError(f"--months: expected 1 to {_MOST_MONTHS}, got {months}")
-    names, available = _available(gpus)
+    names, available = _available(each_of(gpus))
     limits = {"gpus": max_gpus, "watts": max_watts, "usd_per_hour": max_usd_per_hour}
     budget = Budget(
         **{name: value for name, value in limits.items() if value is not None}, available=available
@@ -229,6 +247,7 @@ def _months(
     return rows
 
 
+@takes(_CHOICES, _SAID)
 def plan_by_limits(
     *,
     model: str,
@@ -237,7 +256,7 @@ def plan_by_limits(
     input_tokens: str | None = None,
     output_tokens: str | None = None,
     prefix_hits: float = 0.0,
-    gpus: Sequence[str] = GPUS,
+    gpus: str | Sequence[str] = GPUS,
     progress: Progress = silent,
     **choices: Any,
 ) -> RatesByLimits:
@@ -248,7 +267,7 @@ def plan_by_limits(
     True
     """
     asked = _Asked(None, rate, None, None, input_tokens, output_tokens, prefix_hits, HOUR, None)
-    names, _ = _available(gpus)
+    names, _ = _available(each_of(gpus))
     traffic = asked.traffic()
     # The ratio of prefill and decode workers is the one of middling limits.
     middling = Objective(FIRST_TOKEN[5], OUTPUT_TOKEN[7], share=share)

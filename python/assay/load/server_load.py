@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import AssayError, CheckFailedError, NoDataError, unknown_name
+from assay.keywords import takes
 from assay.load import formats
 from assay.load.client import ClientOptions, LoadClient
 from assay.load.find import KINDS, LoadSearch, SearchOptions, check, find
@@ -164,6 +165,10 @@ class LoadOptions:
         )
 
 
+_OPTIONS: Final = tuple(field.name for field in fields(LoadOptions))
+
+
+@takes(_OPTIONS)
 def load_server(
     url: str,
     *,
@@ -212,6 +217,7 @@ def load_server(
     )
 
 
+@takes(_OPTIONS)
 def find_load(
     url: str,
     kind: str,

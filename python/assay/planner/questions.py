@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Answer, Progress, silent
 from assay.catalog.offers import unlike
 from assay.errors import InfeasibleError, InputError
+from assay.keywords import takes
 from assay.planner.evaluation import check, engine_notes
 from assay.planner.fit import judge, meanings, refuse_impossible, require_fit
 from assay.planner.graph import Graph
@@ -19,10 +20,31 @@ from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.step_text import digits, heading
 from assay.planner.summary import OperationSummary, by_operation
+from assay.scenario.question import each_of
 
 if TYPE_CHECKING:
     from assay.planner.serving_load import Completed, PredictedLoad
     from assay.planner.sweep import Sweep
+
+
+_SETTINGS: Final = tuple(
+    # The format of the weights is `dtype`, by default that of the model's files.
+    field.name
+    for field in fields(BatchConfig)
+    if field.name != "weight_dtype"
+)
+_LOAD_SETTINGS: Final = tuple(
+    # The requests that arrive decide these.
+    name
+    for name in _SETTINGS
+    if name not in ("sequences", "context", "prefill_tokens", "prompt")
+)
+_SAID: Final = {
+    "batch": "sequences", "batch_size": "sequences", "weight_dtype": "dtype", "tp": "tensor",
+    "tensor_parallel": "tensor", "tensor_parallel_size": "tensor", "pp": "pipeline",
+    "no_cuda_graphs": "cuda_graphs", "ttft_limit": "ttft_limit_ms", "tpot_limit": "tpot_limit_ms",
+}  # fmt: skip
+"""Words of the command line and of engines, by the keywords of these functions."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +143,7 @@ class LoadPrediction(Answer):
         }
 
 
+@takes(_SETTINGS, _SAID)
 def predict_step(
     model: str, gpu: str, *, dtype: str | None = None, offer: str | None = None, **batch: Any
 ) -> StepPrediction:
@@ -142,9 +165,10 @@ def predict_step(
     return StepPrediction(graph, by_operation(graph), notes=notes)
 
 
+@takes(_SETTINGS, _SAID)
 def sweep_steps(
     model: str,
-    gpus: Sequence[str],
+    gpus: str | Sequence[str],
     over: Mapping[str, Sequence[Any]],
     *,
     dtype: str | None = None,
@@ -159,7 +183,7 @@ def sweep_steps(
 
     spec = model_spec(model)
     shared = _batch(spec, dtype, batch)
-    machines = [hardware_spec(gpu, offer) for gpu in gpus]
+    machines = [hardware_spec(gpu, offer) for gpu in each_of(gpus)]
     contexts = over.get("context") or (shared.context,)
     longest = max(max(c) if isinstance(c, tuple) else c for c in contexts)
     refuse_impossible(spec, shared, longest)
@@ -202,6 +226,7 @@ def _costs(
     return costs
 
 
+@takes(_LOAD_SETTINGS, _SAID)
 def predict_load(
     model: str,
     gpu: str,

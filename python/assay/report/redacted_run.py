@@ -7,7 +7,7 @@ Who has the originals can show that the copy is theirs; a signature of the copy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,8 +29,13 @@ from assay.report.writer import writer_digest
 KIND: Final = "redacted"
 
 
-def redact_run(folder: Path, target: Path, redactor: Redactor) -> Mapping[str, Any]:
-    """Write the copy to `target`, which must not exist, whole or not at all; its last record."""
+def redact_run(
+    folder: Path, target: Path, redactor: Redactor, only: Collection[str] | None = None
+) -> Mapping[str, Any]:
+    """Write the copy to `target`, which must not exist, whole or not at all; its last record.
+
+    Of the files that claims may rest on, `only` those of these names, if given.
+    """
     reading = journals.read(folder)
     if reading.of("replica"):
         raise InputError(f"run {folder.name}: expected a run of one engine, got one of a fleet")
@@ -42,7 +47,8 @@ def redact_run(folder: Path, target: Path, redactor: Redactor) -> Mapping[str, A
             f"run {folder.name} is not verified and is not redacted: {failures[0].name}",
             "assay verify-report lists what failed",
         )
-    names = RunFiles(folder).evidence_files()
+    known = RunFiles(folder).evidence_files()
+    names = {name: digest for name, digest in known.items() if only is None or name in only}
     with staged(target) as staging:
         left_out = redactor.folder(folder, staging, [*names])
         originals = {**names, **{name: sha256(folder / name) for name in REPORTS}}

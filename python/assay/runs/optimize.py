@@ -56,6 +56,7 @@ def optimize(
         outcome = assay.optimize(engine, budget="24h", target=0.15)
         print(outcome.verdict, outcome.ratio, outcome.launch_command)
     """
+    _check_names(options)
     progress = progress or Silent()
     folder = run_folder.find(resume) if isinstance(resume, str) else resume
     seconds = parse_duration("--budget", budget)
@@ -73,7 +74,6 @@ def optimize(
             budget_s=seconds,
             **_of(SubjectOptions, options),
         )
-        _check_names(options)
         if not (isinstance(asked.workload, str) and asked.workload in WORKLOADS):
             # Those of a workload on arrays are its settings, known once it is open.
             check_levers(None, chosen)

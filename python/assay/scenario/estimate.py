@@ -6,6 +6,7 @@ highest throughput among those that fit, and the fewest nodes that finish in tim
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -160,6 +161,10 @@ def read_tokens(text: str) -> float:
     return number
 
 
+_PLACES_NAMED = 5
+"""Most places that the error of an unknown one names."""
+
+
 def read_place(word: str) -> tuple[str, str]:
     """The tariff and the grid of a place: a country, or a state of the US."""
     place = word.strip().lower().replace(" ", "_").replace("-", "_")
@@ -168,7 +173,17 @@ def read_place(word: str) -> tuple[str, str]:
     if tariff is None:
         short = [name.removeprefix("us_") for name in tariffs]
         error = unknown_name("place", word, [*tariffs, *short])
-        error.hint = error.hint or f"places with a tariff: {', '.join(tariffs)}"
+        # Unlike what is misspelled: the alphabet's neighbors of a place that the catalog lacks.
+        named = dict(zip(short, tariffs, strict=True))
+        near = [
+            named[name]
+            for name in difflib.get_close_matches(place, named, n=_PLACES_NAMED, cutoff=0.0)
+        ]
+        error.hint = (
+            error.hint
+            or f"nearest of {len(tariffs)} places: {', '.join(near)}; assay catalog list tariffs "
+            "lists all"
+        )
         raise error
     fitting = (tariff, place, *(["us_average"] if tariff.startswith("us_") else []))
     grid = next((name for name in fitting if name in grids), None)

@@ -55,6 +55,9 @@ class Given(TypedDict, total=False):
     offer: str | None
 
 
+GIVEN: Final = tuple(Given.__annotations__)
+"""What a question may give, by name."""
+
 _KNOWN_PRESETS: Final = "assay list --presets lists the built-in ones"
 
 
@@ -109,6 +112,15 @@ class Question:
         )
 
 
+def each_of(names: str | Sequence[str]) -> Sequence[str]:
+    """Names, of which one may be given alone: a text is no list of its letters.
+
+    >>> each_of("gpu.power"), each_of(["gpu.power"])
+    (['gpu.power'], ['gpu.power'])
+    """
+    return [names] if isinstance(names, str) else names
+
+
 def read_question(
     preset: str | Sequence[str] | None = None,
     assign: Pairs = None,
@@ -122,7 +134,7 @@ def read_question(
     scenario = chosen_preset(preset)
     registry = stack.registry() if scenario is None else scenario.registry
     if includes or model_config is not None:
-        scenario = _include(scenario, registry, includes or (), model_config)
+        scenario = _include(scenario, registry, each_of(includes or ()), model_config)
     if offer:
         from assay.scenario.offers import with_offer
 
@@ -132,7 +144,7 @@ def read_question(
     assigned, variants = with_stated_forms(assigned, variants, registry)
     given = read_inputs(registry, assigned).given
     sources = dict.fromkeys(given, ON_COMMAND_LINE)
-    correlations = dict(read_correlation(text) for text in correlate or ())
+    correlations = dict(read_correlation(text) for text in each_of(correlate or ()))
     if scenario is not None:
         scenario = scenario.computing({n: r for n, r in variants.items() if n not in assigned})
         # What the scenario says of values that are replaced no longer holds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from assay.observe.telemetry.sinks import parquet as telemetry
 from assay.report.run_files import REPORT_DATA, REPORTS
 from assay.report.verify import verify
 from assay.store.manifest import TAXONOMY, is_name
+from assay.store.run_contents import strays_of
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _WANTED: Final = (
@@ -45,6 +46,14 @@ class Item:
     redaction: Mapping[str, Any] | None = None
     unverified: str | None = None
     """Why a run does not verify; None of what does, and of what has no claims to verify."""
+    strays: Mapping[str, Path] = field(default_factory=dict)
+    """Files in the folder of a run that are not the run's, and not among `files`."""
+
+    def with_strays(self) -> Item:
+        """The item with all files of its folder."""
+        return replace(
+            self, files=dict(sorted((*self.files.items(), *self.strays.items()))), strays={}
+        )
 
 
 def item_of(path: Path) -> Item:
@@ -103,11 +112,13 @@ def _run(path: Path) -> Item:
     workload = said.get("workload") or seen.get("workload")
     report = _report(path)
     copied = reading.last("redacted")
+    files = _files(path)
+    strays = strays_of(files, reading)
     return Item(
         "run",
         _name(_run_id(report) or path.name),
         reading.records[0].at,
-        _files(path),
+        {name: file for name, file in files.items() if name not in strays},
         _taxonomy(
             model=said.get("model") or seen.get("model"),
             engine=said.get("engine") or seen.get("engine"),
@@ -117,6 +128,7 @@ def _run(path: Path) -> Item:
         outcome=_outcome(reading.last("finished")),
         redaction=None if copied is None else copied.data,
         unverified=_problem(path, reading),
+        strays=strays,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
-from assay.plurals import count
+from assay.plurals import count, size
 from assay.store.existing import existing_values
 from assay.store.index import Index, Row
 from assay.store.layout import MANIFESTS, OBJECTS, init_store, open_store, ref_key
@@ -49,6 +49,13 @@ class StoreStatus(Answer):
     under_way: Sequence[PushUnderWay] = ()
     """The pushes one by one."""
 
+    def headline(self) -> str:
+        """How many items of which kinds there are, and what their objects take."""
+        kinds = ", ".join(count(number, kind) for kind, number in self.kinds.items() if number)
+        held = count(sum(self.kinds.values()), "item") + (f" ({kinds})" if kinds else "")
+        versions = count(self.versions, "version")
+        return f"{self.store}: {held}, {versions}, {size(self.bytes)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Answer):
@@ -58,6 +65,21 @@ class Found(Answer):
     terms: Mapping[str, str]
     total: int
     items: Sequence[Mapping[str, Any]]
+
+    def headline(self) -> str:
+        """How many items there are, which terms they fulfill, and the latest."""
+        asked = " ".join(f"{name}={text}" for name, text in self.terms.items())
+        of = f"{self.store} of {asked}" if asked else self.store
+        if not self.items:
+            return f"nothing in {of}" if not self.total else f"{count(self.total, 'item')} in {of}"
+        latest = f"the latest {self.items[0]['item']}"
+        cut = f", {len(self.items):,} of them listed" if len(self.items) < self.total else ""
+        return f"{count(self.total, 'item')} in {of}{cut}, {latest}"
+
+    def view(self) -> list[Any]:
+        """The items first."""
+        data = self.to_json()
+        return [data.pop("items"), data]
 
 
 @dataclass(frozen=True, kw_only=True)

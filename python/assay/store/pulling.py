@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,10 +77,24 @@ def chosen_version(store: Store, item: str, version: str | None) -> tuple[Ref, l
             f"one of: {', '.join(r.manifest[:12] for r in known)}",
         )
     if version is None and len(known) > 1:
-        return chosen[0], [
-            f"{len(known)} versions of {item} are stored; this is the one pushed last"
-        ]
+        said = f"{len(known)} versions of {item} are stored; this is the one pushed last"
+        return chosen[0], [said, *_original_notes(store, known)]
     return chosen[0], []
+
+
+def _original_notes(store: Store, known: Sequence[Ref]) -> list[str]:
+    """Where the one pushed last is a redacted copy, how to get the last that is none."""
+    is_redacted = {}
+    for ref in known:
+        try:
+            is_redacted[ref.manifest] = read_manifest(store, ref.manifest).redaction is not None
+        except DamagedError:
+            # A pull of it says so; it is nothing to offer instead.
+            continue
+    whole = [digest for digest, redacted in is_redacted.items() if not redacted]
+    if not whole or not is_redacted.get(known[0].manifest):
+        return []
+    return [f"one with prompts and names is stored too: --manifest {whole[0][:12]}"]
 
 
 def pull_version(
@@ -100,8 +114,20 @@ def pull_version(
         bytes=manifest.total_bytes,
         fetched_bytes=fetched,
         was_there=was_there,
-        notes=unverified_notes({manifest.item: manifest.unverified}),
+        notes=[
+            *redacted_notes({manifest.item: manifest.redaction is not None}),
+            *unverified_notes({manifest.item: manifest.unverified}),
+        ],
     )
+
+
+def redacted_notes(items: Mapping[str, bool | None]) -> list[str]:
+    """What a reader must know of items that are not what was measured, but copies of it."""
+    return [
+        f"{item} is a redacted copy: without prompts, paths and names of hosts, users and processes"
+        for item, is_redacted in items.items()
+        if is_redacted
+    ]
 
 
 def unverified_notes(reasons: Mapping[str, str | None]) -> list[str]:

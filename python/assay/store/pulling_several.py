@@ -22,6 +22,7 @@ from assay.store.pulling import (
     PlaceTakenError,
     chosen_version,
     pull_version,
+    redacted_notes,
     target_of,
     unverified_notes,
 )
@@ -100,7 +101,7 @@ def pull_several(
         bytes=total,
         fetched_bytes=sum(each.fetched_bytes for each in pulled),
         items=pulled,
-        notes=[*(_notes(found) if found else ()), *_unverified(pulled, rows)],
+        notes=[*(_notes(found) if found else ()), *_caveats(pulled, rows)],
         problem=_problem(pulled),
     )
 
@@ -119,7 +120,11 @@ def would_pull(
         bytes=row["bytes"] or 0,
         fetched_bytes=0,
         items=[_pulled(store, row, to, True, silent)],
-        notes=[*notes, *unverified_notes({ref.item: row["unverified"]})],
+        notes=[
+            *notes,
+            *redacted_notes({ref.item: row["redacted"]}),
+            *unverified_notes({ref.item: row["unverified"]}),
+        ],
     )
 
 
@@ -129,9 +134,10 @@ def _row(store: Store, ref: Ref) -> Row:
     try:
         manifest = read_manifest(store, ref.manifest)
     except DamagedError:
-        return {**row, "files": None, "bytes": None, "unverified": None}
+        return {**row, "files": None, "bytes": None, "unverified": None, "redacted": None}
     sizes = {"files": len(manifest.files), "bytes": manifest.total_bytes}
-    return {**row, **sizes, "unverified": manifest.unverified}
+    is_redacted = manifest.redaction is not None
+    return {**row, **sizes, "unverified": manifest.unverified, "redacted": is_redacted}
 
 
 def _latest(rows: Sequence[Row]) -> dict[str, Row]:
@@ -156,10 +162,13 @@ def _notes(found: Found) -> Sequence[str]:
     ]
 
 
-def _unverified(pulled: Sequence[PulledItem], rows: Mapping[str, Row]) -> list[str]:
-    return unverified_notes(
-        {each.item: rows[each.item]["unverified"] for each in pulled if each.outcome != "refused"}
-    )
+def _caveats(pulled: Sequence[PulledItem], rows: Mapping[str, Row]) -> list[str]:
+    """Which items are redacted copies, and which do not verify."""
+    there = [each.item for each in pulled if each.outcome != "refused"]
+    return [
+        *redacted_notes({item: rows[item]["redacted"] for item in there}),
+        *unverified_notes({item: rows[item]["unverified"] for item in there}),
+    ]
 
 
 def _pulled(

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.improve.journal.faults import fault_point
-from assay.plurals import count
+from assay.plurals import count, size
 from assay.store.backend import StoreError
 from assay.store.describing import Item
 from assay.store.layout import (
@@ -33,6 +33,8 @@ from assay.store.manifest import Manifest, StoredFile
 from assay.store.pushers import this_pusher
 from assay.store.tagging import add_tags, check_tags
 
+_MOST_NAMED: Final = 8
+"""Most files that a note names."""
 _READABLE: Final = "push it again when nothing writes to it any more"
 
 
@@ -51,6 +53,8 @@ class Sent(NamedTuple):
     """Whether the store did not have this version."""
     is_completed: bool
     """Whether the store had it, but not all of it, or not whole."""
+    left_out: Sequence[str] = ()
+    """Files in the folder of a run that are not the run's."""
 
 
 class Refused(NamedTuple):
@@ -80,7 +84,8 @@ def push(
 ) -> Pushed:
     """Push items; without `check`, objects that the store has count as whole if their size is right.
 
-    A run that does not verify is left out, unless `unverified`, which marks it as such.
+    A run that does not verify is left out, unless `unverified`, which marks it as such. Files in the
+    folder of a run that are not the run's are left out and named; `Item.with_strays` takes them in.
     """
     check_tags(tags)
     store = open_store(place)
@@ -94,8 +99,23 @@ def push(
         store=store.name,
         items=sent,
         refused=[Refused(f"{item.kind}/{item.name}", item.unverified or "") for item in refused],
-        notes=store.backend.notes,
+        notes=(
+            *store.backend.notes,
+            *(_left_out(item) for item in items if item.strays and item not in refused),
+        ),
         problem=_problem(refused, len(items)),
+    )
+
+
+def _left_out(item: Item) -> str:
+    """That files in the folder of a run were not pushed, with the largest first."""
+    sizes = {name: path.stat().st_size for name, path in item.strays.items()}
+    names = sorted(sizes, key=lambda name: (-sizes[name], name))
+    listed = ", ".join(f"{name} ({size(sizes[name])})" for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"{item.kind}/{item.name}: left out {count(len(names), 'file')} that the run did not write: "
+        f"{listed}{more}; --strays pushes all"
     )
 
 
@@ -132,12 +152,12 @@ def push_item(
                 if own in seen:
                     continue
                 seen.add(own)
-                size = min(OBJECT_BYTES, file.size - number * OBJECT_BYTES)
-                outcome = _send(store, path, number, own, size, check)
+                nbytes = min(OBJECT_BYTES, file.size - number * OBJECT_BYTES)
+                outcome = _send(store, path, number, own, nbytes, check)
                 sent_objects += outcome != "there"
                 mended += outcome == "mended"
-                sent_bytes += size if outcome != "there" else 0
-                done += size
+                sent_bytes += nbytes if outcome != "there" else 0
+                done += nbytes
                 progress(f"{manifest.item}: {done:,} of {manifest.total_bytes:,} bytes")
                 fault_point("store.object")
         is_manifest_sent = store.backend.create(manifest_key(digest), content)
@@ -160,6 +180,7 @@ def push_item(
         mended,
         is_new,
         not is_new and (sent_objects > 0 or is_manifest_sent),
+        sorted(item.strays),
     )
 
 

@@ -18,7 +18,7 @@ def redacted(item: Item, folder: Path, redactor: Redactor) -> Item:
     name, path = next(iter(item.files.items()))
     source = Path(str(path)[: -len(name) - 1])
     if item.kind == "run":
-        statement = redact_run(source, target, redactor)
+        statement = redact_run(source, target, redactor, item.files)
     else:
         target.mkdir(parents=True)
         statement = {
@@ -29,4 +29,4 @@ def redacted(item: Item, folder: Path, redactor: Redactor) -> Item:
             raise CheckFailedError(f"{item.kind} {item.name} cannot be redacted: {problems[0]}")
     # What it is found by comes from the copy, which has no names.
     copy = item_of(target / name if item.is_file else target)
-    return replace(copy, created_at=item.created_at, redaction=statement)
+    return replace(copy, created_at=item.created_at, redaction=statement, strays=item.strays)

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple, Unpack
 
 from assay.answers import Answer
 from assay.errors import CheckFailedError, InputError
+from assay.keywords import takes
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
 from assay.model.resolving.resolution import ConditionVerdict
-from assay.scenario.question import Given, Question, problem_with, read_question
+from assay.scenario.question import GIVEN, Given, Question, problem_with, read_question
 from assay.scenario.questions.remarks import remarks
 from assay.workloads.contract import Step, Work
 from assay.workloads.registry import workload as workload_named
@@ -124,6 +125,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.4g}"
 
 
+@takes(GIVEN)
 def predict_workload(
     workload: str,
     *,

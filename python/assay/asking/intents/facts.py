@@ -172,6 +172,16 @@ INTENTS: Final[tuple[Intent, ...]] = (
         words="carbon co2 emissions footprint emit emits running electricity power energy",
     ),
     intent(
+        name="powered-by-kind",
+        cue=(r"how many (?:gpus?|cards?|accelerators?|chips?)\b",),
+        answer=None,
+        slots="",
+        nearest='how many of which GPU? Name it, as in "how many H100 fit in 1 MW with a PUE of 1.2": '
+        + TRAIN.format("econ.job.dc_power"),
+        needs="power_amount",
+        lacks="accelerator node",
+    ),
+    intent(
         name="powered",
         cue=(r"how many",),
         answer=purchases.powered,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import hardware
+from assay.asking import hardware, ratios
+from assay.asking.dividing import BY
+from assay.asking.figures import FIGURES, PRICE
 from assay.asking.intents.intent import RESOLVE, Intent, intent
 
 _KIND: Final = r"(?:gpus?|cards?|accelerators?|chips?|hardware)"
@@ -23,7 +25,45 @@ _WORDS: Final = (
     "use uses draw draws consume consumes"
 )
 
+_OF_ITSELF: Final = "|".join(figure.words.pattern for figure in FIGURES if figure is not PRICE)
+_OTHER_FIGURES: Final = (
+    r"\b(?:tokens?|tps|throughput|requests?|users?|perf\w*|electricity|energy|latency|manufactur\w*"
+    r"|nvlink|links?)\b"
+)
+_PAID: Final = PRICE.words.pattern
+_PRICE_FIRST: Final = rf"^(?!.*{_OTHER_FIGURES})(?=.*(?:{_PAID})[^,;]*?(?:{BY}))"
+_NOT_PAID: Final = rf"^(?!.*{_OTHER_FIGURES})(?=.*(?:{_OF_ITSELF}))(?=.*(?:{BY}))"
+_BY_WORDS: Final = (
+    "gb gib gigabyte gigabytes tb s flop tflop pflop sm multiprocessor multiprocessors w watt capacity size cost costs "
+    "cheaper cheapest less lower better value hour hourly h hr spent invested rental us $ the an"
+)
+_RATIO_LACKS: Final = (
+    "model tokens rate concurrency node days per_time per_gpu factor place rent electricity_price budget context "
+    "prompt output rent_limit cost_limit memory per_tokens"
+)
+
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="hardware-price-by",
+        cue=(_PRICE_FIRST,),
+        answer=ratios.ratio,
+        slots="accelerator gpus finance provider offer format",
+        nearest=RESOLVE.format("econ.gpu.price"),
+        needs="accelerator",
+        lacks=_RATIO_LACKS,
+        words=f"{_WORDS} {_BY_WORDS}",
+    ),
+    intent(
+        name="hardware-ratio",
+        cue=(_NOT_PAID,),
+        answer=ratios.ratio,
+        slots="accelerator gpus finance provider offer format",
+        nearest=RESOLVE.format("gpu.peak_flops"),
+        needs="accelerator",
+        lacks=_RATIO_LACKS,
+        words=f"{_WORDS} {_BY_WORDS}",
+        more_is_better=True,
+    ),
     intent(
         name="hardware-best",
         cue=(
@@ -32,13 +72,14 @@ INTENTS: Final[tuple[Intent, ...]] = (
             rf"{_MOST}[^,;]{{0,16}}\b{_WHAT}\b[^,;]{{0,24}}\b(?:of (?:any|all)|{_KIND})",
             rf"\b(?:most expensive|least expensive)\b[^,;]{{0,20}}\b{_KIND}\b",
             rf"\b(?:which|what) {_KIND} is (?:the )?(?:most|least) expensive\b",
-            rf"\b(?:which|what) {_KIND}\b[^,;]{{0,30}}\b{_WHAT} per (?:dollar|watt|w)\b",
+            rf"\b(?:which|what) (?:\w+ )?{_KIND}\b(?!.*{_OTHER_FIGURES})(?=.*(?:{_OF_ITSELF}|{_PAID})).*(?:{BY})",
+            rf"\b(?:best|cheapest) {_KIND}\b(?!.*{_OTHER_FIGURES}).*(?:{BY})",
         ),
         answer=hardware.best,
         slots="finance",
         nearest="assay catalog list accelerators",
         lacks=f"{_OTHERS} memory rent_limit provider offer",
-        words=_WORDS,
+        words=f"{_WORDS} {_BY_WORDS}",
         more_is_better=True,
     ),
     intent(
@@ -86,7 +127,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="ridge",
         cue=(r"\bridge point\b", r"\b(?:machine balance|arithmetic intensity|flops? per byte|roofline)\b"),
         answer=hardware.ridge,
-        slots="accelerator",
+        slots="accelerator format",
         nearest=RESOLVE.format("gpu.peak_flops"),
         needs="accelerator",
         lacks="model gpus nodes",

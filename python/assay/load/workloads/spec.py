@@ -22,14 +22,19 @@ _PART: Final = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(ns|us|ms|min|s|m|h|d)")
 _NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
 
 
-def parse_duration(what: str, text: str | float, *, unit: str = "s") -> float:
-    """Seconds of a duration such as 20m, 1h30m or 250ms; a bare number is in `unit`.
+def parse_duration(what: str, text: str | float, *, unit: str | None = "s") -> float:
+    """Seconds of a duration such as 20m, 1h30m or 250ms; a bare number is in `unit`, or refused without.
 
     >>> parse_duration("--budget", "1h30m")
     5400.0
     """
     given = str(text).strip().lower()
     if _NUMBER.fullmatch(given):
+        if unit is None:
+            raise InputError(
+                f"{what}: expected a duration with its unit, got {given[:40]!r}",
+                ", ".join(f"{given[:40]}{each}" for each in ("s", "m", "h")) + f" or {given[:40]}d",
+            )
         seconds = float(given) * _SECONDS[unit]
     else:
         seconds, end = 0.0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from assay.answers import data_of, finite
+from assay.answers import data_of, finite, short_repr
 from assay.errors import MissingInputsError
 from assay.model.language.expression import to_text
 from assay.model.language.figures import figure
@@ -245,6 +245,9 @@ class Resolution:
         if self.value is None:
             return f"{self.target} needs {len(self.missing)} more inputs"
         return f"{self.target} = {self.said}"
+
+    def __repr__(self) -> str:
+        return short_repr(type(self), self.headline())
 
     def _repr_html_(self) -> str:
         from assay.notebook import card

@@ -174,7 +174,7 @@ class Capture:
         return f"Capture({str(self.path)!r})"
 
 
-def capture(path: str | Path, **options: Any) -> Capture:
+def capture(path: str | Path, *, max_launches: int = MAX_LAUNCHES, cupti: bool = False) -> Capture:
     """Record every engine of this process inside the `with` block, and store the trace at `path`.
 
     `path` becomes a folder of `header.json`, `events.shard` and `steps.json`. `max_launches` is how
@@ -190,4 +190,4 @@ def capture(path: str | Path, **options: Any) -> Capture:
     ...     capture.header.source
     'assay'
     """
-    return Capture(path, **options)
+    return Capture(path, max_launches=max_launches, cupti=cupti)

@@ -11,9 +11,10 @@ from assay import stack
 from assay.answers import Answer
 from assay.errors import InputError, MissingInputsError, one_of
 from assay.files import read_json
+from assay.keywords import takes
 from assay.model.language.variables import Variable
 from assay.scenario.given_values import ON_COMMAND_LINE
-from assay.scenario.question import Given, Pairs, Question, read_pairs, read_question
+from assay.scenario.question import GIVEN, Given, Pairs, Question, read_pairs, read_question
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.remarks import remarks
 
@@ -47,6 +48,7 @@ class SensitivityAnswer(Answer):
         return {**self.sensitivities.to_data(), "violated": list(self.violated)}
 
 
+@takes(GIVEN)
 def sensitivity(
     target: str, *, step: float = 0.1, switch: bool = True, **given: Unpack[Given]
 ) -> SensitivityAnswer | MissingAnswer:

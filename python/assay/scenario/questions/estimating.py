@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict, Unpack
 from assay.answers import Answer
 from assay.catalog import constants
 from assay.errors import InputError, unknown_name
+from assay.keywords import takes
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
 from assay.scenario import built_in
@@ -81,9 +82,12 @@ class Tariffs(TypedDict, total=False):
 
 _IN_WORDS: Final = {"econ.run.total_cost": "", "econ.run.duration": "to train"}
 """Targets of the headline of a training run, and what follows their values."""
+_SAID: Final = {"set": "assign", "values": "assign", "at": "where", "gpu": "accelerator"}
+"""Words of the command line, by the keywords of the function."""
 METHODS: Final = ("pretraining", "full", "lora")
 
 
+@takes(Tariffs.__annotations__, _SAID)
 def estimate(
     model: str,
     accelerator: str,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 from assay import stack
 from assay.answers import Answer
 from assay.errors import AssayError, one_of, unknown_name
+from assay.keywords import takes
 from assay.model.declarations import SimultaneousBlock
 from assay.model.graphs.subgraph import Direction, Subgraph
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
 from assay.model.registry import Registry
 from assay.scenario import built_in
-from assay.scenario.question import Given, read_question
+from assay.scenario.question import GIVEN, Given, read_question
 from assay.scenario.questions.describing import (
     brief_relation_data,
     brief_variable_data,
@@ -24,6 +25,7 @@ from assay.scenario.questions.describing import (
     role_of,
     variable_data,
 )
+from assay.scenario.questions.relevance import ranked
 
 if TYPE_CHECKING:
     from assay.scenario.named_scenario import Preset
@@ -72,7 +74,7 @@ def list_variables(
     targets: bool = False,
     limit: int = 0,
 ) -> ListAnswer[Variable]:
-    """Variables and constants whose name, symbol and meaning contain every word of a text."""
+    """Variables and constants whose name, symbol and meaning contain every word of a text, nearest first."""
     registry = stack.registry()
     _check_scope(registry, scope)
     variables = [
@@ -83,13 +85,17 @@ def list_variables(
         and (not roots or role_of(variable) == "root")
         and (not targets or variable.target)
     ]
-    return ListAnswer(variables, variable_data, limit)
+    nearest = ranked(
+        variables, match, lambda variable: (variable.name, variable.meaning),
+        lambda variable: variable.target,
+    )  # fmt: skip
+    return ListAnswer(nearest, variable_data, limit)
 
 
 def list_relations(
     match: str | None = None, *, scope: str | None = None, limit: int = 0
 ) -> ListAnswer[Relation]:
-    """Relations whose name, formula and meaning contain every word of a text."""
+    """Relations whose name, formula and meaning contain every word of a text, nearest first."""
     registry = stack.registry()
     _check_scope(registry, scope)
     relations = [
@@ -98,14 +104,16 @@ def list_relations(
         if _matches(match, relation.name, relation.text, relation.meaning)
         and scope in (None, relation.scope)
     ]
-    return ListAnswer(relations, relation_data, limit)
+    nearest = ranked(relations, match, lambda relation: (relation.name, relation.meaning))
+    return ListAnswer(nearest, relation_data, limit)
 
 
 def list_presets(match: str | None = None, *, limit: int = 0) -> ListAnswer[Preset]:
-    """Built-in scenarios whose name and description contain every word of a text."""
+    """Built-in scenarios whose name and description contain every word of a text, nearest first."""
     presets = [built_in.preset(name) for name in built_in.presets()]
     matching = [preset for preset in presets if _matches(match, preset.name, preset.description)]
-    return ListAnswer(matching, _preset_data, limit)
+    nearest = ranked(matching, match, lambda preset: (preset.name, preset.description))
+    return ListAnswer(nearest, _preset_data, limit)
 
 
 def _preset_data(preset: Preset) -> dict[str, Any]:
@@ -209,6 +217,7 @@ class ConeAnswer(Answer):
         }
 
 
+@takes(GIVEN)
 def cone(
     target: str,
     direction: str = "up",

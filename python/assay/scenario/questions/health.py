@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Unpack
 from assay import stack
 from assay.answers import Answer, data_of, plain_data
 from assay.errors import CheckFailedError, one_of
+from assay.keywords import takes
 from assay.scenario.given_values import ON_COMMAND_LINE
-from assay.scenario.question import Given, Question, chosen_preset, read_question
+from assay.scenario.question import GIVEN, Given, Question, chosen_preset, read_question
 
 if TYPE_CHECKING:
     from assay.model.auditing.audit import AuditReport
@@ -196,6 +197,7 @@ def _kinds_among(names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(kinds.get(name, "missing") for name in names))
 
 
+@takes(GIVEN)
 def root_debt(
     by: str = "dependents",
     target: str | None = None,

@@ -8,9 +8,10 @@ from typing import Any, Unpack
 
 from assay import stack
 from assay.answers import Answer
+from assay.keywords import takes
 from assay.model.auditing.atlas import Crossing, Layer, Pressure, crossings, layers, pressure
 from assay.scenario import built_in
-from assay.scenario.question import Given, read_question
+from assay.scenario.question import GIVEN, Given, read_question
 from assay.scenario.roots import RootReport, report_root
 
 
@@ -23,6 +24,7 @@ class AtlasAnswer(Answer):
     pressure: Pressure | None
 
 
+@takes(GIVEN)
 def atlas(target: str | None = None, **given: Unpack[Given]) -> AtlasAnswer:
     """List the layers of the stack and their borders.
 

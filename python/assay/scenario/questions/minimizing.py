@@ -16,9 +16,10 @@ from assay.errors import (
     InputError,
     MissingInputsError,
 )
+from assay.keywords import takes
 from assay.model.optimizing.choices import VARIANT_PREFIX
 from assay.scenario.includes import known_groups
-from assay.scenario.question import Given, Question, contradiction, read_question
+from assay.scenario.question import GIVEN, Given, Question, contradiction, read_question
 from assay.scenario.questions.compared_accelerators import borrowed_constants, compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
@@ -83,6 +84,7 @@ class MinimizeEntriesAnswer(Answer):
         }
 
 
+@takes(GIVEN)
 def minimize(
     target: str,
     over: Over,

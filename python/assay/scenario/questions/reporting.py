@@ -15,7 +15,7 @@ from assay.scenario.audit import ScenarioAudit, audit_scenario
 from assay.scenario.given_values import ON_COMMAND_LINE, with_stated_forms
 from assay.scenario.includes import include
 from assay.scenario.named_scenario import Preset
-from assay.scenario.question import Pairs, conflict_error, find_preset, read_pairs
+from assay.scenario.question import Pairs, conflict_error, each_of, find_preset, read_pairs
 from assay.scenario.report import ScenarioReport, TargetReport
 
 
@@ -35,9 +35,9 @@ class ScenarioReportAnswer(Answer):
 
 
 def scenario_report(
-    presets: Sequence[str] = (),
+    presets: str | Sequence[str] = (),
     *,
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
     assign: Pairs = None,
     variant: Pairs = None,
     includes: Sequence[str] | None = None,
@@ -47,10 +47,10 @@ def scenario_report(
 ) -> ScenarioReportAnswer:
     """Resolve every target of scenarios, by default of all built-in ones, and report on each.
 
-    `targets` replaces those of the scenarios.
+    One scenario or target may be its name alone. `targets` replaces those of the scenarios.
     """
     chosen = [_changed(preset, assign, variant, includes) for preset in _chosen(presets)]
-    asked = _labeled(chosen[0], targets) if targets else None
+    asked = _labeled(chosen[0], each_of(targets)) if targets else None
     reports = []
     for position, preset in enumerate(chosen, start=1):
         progress(f"reporting on {preset.name}, {position} of {len(chosen)}")
@@ -63,8 +63,8 @@ def scenario_report(
     return ScenarioReportAnswer(reports, problem=problem)
 
 
-def _chosen(names: Sequence[str]) -> list[Preset]:
-    return [find_preset(name) for name in dict.fromkeys(names) or built_in.presets()]
+def _chosen(names: str | Sequence[str]) -> list[Preset]:
+    return [find_preset(name) for name in dict.fromkeys(each_of(names)) or built_in.presets()]
 
 
 def _labeled(preset: Preset, targets: Sequence[str]) -> list[tuple[str, str]]:
@@ -124,7 +124,9 @@ class ScenarioAuditAnswer(Answer):
         return {"audits": [audit.to_data() for audit in self.audits]}
 
 
-def scenario_audit(presets: Sequence[str] = (), progress: Progress = silent) -> ScenarioAuditAnswer:
+def scenario_audit(
+    presets: str | Sequence[str] = (), progress: Progress = silent
+) -> ScenarioAuditAnswer:
     """Audit the values of scenarios: by kind, unused ones, and targets without a value."""
     chosen = _chosen(presets)
     audits = []

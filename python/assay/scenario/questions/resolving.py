@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from assay.answers import Answer
+from assay.keywords import takes
 from assay.model.resolving.resolution import Resolution, TargetValue
-from assay.scenario.question import Given, Question, problem_with, read_question
+from assay.scenario.question import GIVEN, Given, Question, problem_with, read_question
 from assay.scenario.questions.remarks import remarks
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ResolveAnswer(Answer):
         return self.resolution.to_data()
 
 
+@takes(GIVEN)
 def resolve(
     target: str,
     *,
@@ -86,6 +88,7 @@ class ExplainAnswer(Answer):
         return {**self.provenance.to_data(), "targets": targets}
 
 
+@takes(GIVEN)
 def explain(
     target: str,
     *,

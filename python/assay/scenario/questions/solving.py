@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.answers import Answer
 from assay.errors import AssayError, CheckFailedError, MissingInputsError
-from assay.scenario.question import Given, Pairs, contradiction, read_pairs, read_question
+from assay.keywords import takes
+from assay.scenario.question import (
+    GIVEN,
+    Given,
+    Pairs,
+    contradiction,
+    each_of,
+    read_pairs,
+    read_question,
+)
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.remarks import validity_remarks
 
@@ -27,8 +36,9 @@ class SolveAnswer(Answer):
         return {**self.solution.to_data(), "notes": list(self.notes)}
 
 
+@takes(GIVEN)
 def solve(
-    unknown: Sequence[str],
+    unknown: str | Sequence[str],
     equal: Pairs,
     *,
     switch: bool = True,
@@ -37,6 +47,7 @@ def solve(
     **given: Unpack[Given],
 ) -> SolveAnswer | MissingAnswer:
     """Find the values of unknowns at which variables take the values of `equal`."""
+    unknown = each_of(unknown)
     question = read_question(**given)
     required = read_pairs("--equal", 'name="value unit"', equal)
     try:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
+from assay.keywords import takes
 from assay.model.language.variables import Variable
 from assay.model.optimizing.choices import choosable, read_axis
 from assay.model.optimizing.sweep import Sweep, sweep as sweep_registry
@@ -15,12 +16,21 @@ from assay.model.optimizing.sweep_summary import SweepSummary
 from assay.model.resolving.resolve import find_conflicts
 from assay.plurals import count
 from assay.scenario.includes import known_groups
-from assay.scenario.question import Given, Question, conflict_error, contradiction, read_question
+from assay.scenario.question import (
+    GIVEN,
+    Given,
+    Question,
+    conflict_error,
+    contradiction,
+    each_of,
+    read_question,
+)
 from assay.scenario.questions.compared_accelerators import compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.point_parts import sweep_summary
 from assay.scenario.questions.ranges import Over, read_axes, split_catalog
+from assay.scenario.questions.swept_text import swept_headline, with_units
 from assay.spoken_options import option
 
 Row = Mapping[str, Any]
@@ -32,10 +42,15 @@ class SweepAnswer(Answer):
 
     table: Sweep
 
+    def headline(self) -> str:
+        """How many points there are, and from where to where each target goes."""
+        axes = [variable.name for variable in self.table.axes]
+        return swept_headline(axes, self.table.targets, list(self.table.rows()))
+
     def view(self) -> list[Any]:
-        """The rows first."""
+        """The rows first, under names with units."""
         data = self.to_json()
-        return [data.pop("rows"), data]
+        return [with_units(data.pop("rows"), data["units"]), data]
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON data."""
@@ -47,6 +62,12 @@ class SummaryAnswer(Answer):
     """What a sweep over any number of points comes to."""
 
     summary: SweepSummary
+
+    def headline(self) -> str:
+        """How many points there are, and how many satisfy every constraint."""
+        of = self.summary
+        axes = ", ".join(variable.name for variable in of.axes)
+        return f"{count(of.points, 'point')} of {axes}; {of.satisfying:,} satisfy all constraints"
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON data."""
@@ -91,6 +112,11 @@ class CatalogSweep:
                 yield {**named, **row, "missing": []}
 
     @property
+    def columns(self) -> list[str]:
+        """Names of the axes: groups of the catalog, then variables."""
+        return [*self.groups, *(variable.name for variable in self.axes)]
+
+    @property
     def notes(self) -> list[str]:
         """Notes of all combinations; those that differ between them carry their entries."""
         by_note: dict[str, list[str]] = {}
@@ -116,7 +142,7 @@ class CatalogSweep:
     def to_data(self) -> dict[str, Any]:
         """The tables as one, as plain data."""
         return {
-            "axes": [*self.groups, *(variable.name for variable in self.axes)],
+            "axes": self.columns,
             "targets": [variable.name for variable in self.targets],
             "units": {v.name: v.display.text for v in (*self.axes, *self.targets)},
             "rows": list(self.rows()),
@@ -129,6 +155,15 @@ class SweepEntriesAnswer(Answer):
     """The tables of a sweep over catalog entries, and over variables with them."""
 
     swept: CatalogSweep
+
+    def headline(self) -> str:
+        """How many points there are, and from where to where each target goes."""
+        return swept_headline(self.swept.columns, self.swept.targets, list(self.swept.rows()))
+
+    def view(self) -> list[Any]:
+        """The rows first, under names with units."""
+        data = self.to_json()
+        return [with_units(data.pop("rows"), data["units"]), data]
 
     def to_json(self) -> dict[str, Any]:
         """The tables as one, as JSON data."""
@@ -145,6 +180,16 @@ class ParetoAnswer(Answer):
     feasible: int
     maximized: Sequence[str]
 
+    def headline(self) -> str:
+        """How many points are on the front, and from where to where each target goes on it."""
+        front = swept_headline(self.swept.columns, self.swept.targets, self.front)
+        return f"front of {self.feasible:,} feasible of {count(self.points, 'point')}: {front}"
+
+    def view(self) -> list[Any]:
+        """The front first, under names with units."""
+        data = self.to_json()
+        return [with_units(data.pop("rows"), data["units"]), data]
+
     def to_json(self) -> dict[str, Any]:
         """The front and its columns as JSON data."""
         return {
@@ -156,8 +201,9 @@ class ParetoAnswer(Answer):
         }
 
 
+@takes(GIVEN)
 def sweep(
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     over: Over,
     *,
     switch: bool = True,
@@ -176,6 +222,7 @@ def sweep(
     >>> [row["gpu.power"] for row in table.rows()]
     [400.0, 500.0]
     """
+    targets = each_of(targets)
     catalog, rest = split_catalog(over, known_groups())
     if catalog:
         combinations = entry_combinations(catalog, **given)
@@ -210,8 +257,9 @@ def sweep(
     )
 
 
+@takes(GIVEN)
 def summarize_sweep(
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     over: Over,
     *,
     switch: bool = True,
@@ -225,6 +273,7 @@ def summarize_sweep(
 
     `workers` processes share the points, or the nodes of the cluster that the job runs on.
     """
+    targets = each_of(targets)
     catalog, rest = split_catalog(over, known_groups())
     if catalog:
         raise InputError(
@@ -278,6 +327,7 @@ def _contradiction_on(
     return None
 
 
+@takes(GIVEN)
 def pareto(
     first: str,
     second: str,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from assay.answers import Answer
 from assay.errors import InputError, MissingInputsError
-from assay.scenario.question import Given, Question, read_pairs, read_question
+from assay.keywords import takes
+from assay.scenario.question import GIVEN, Given, Question, read_pairs, read_question
 
 if TYPE_CHECKING:
     from assay.model.comparing.walks import WalkStep
@@ -56,6 +57,7 @@ MOST_TRIES: Final = 24
 """Walks that are tried before one whose inputs are not all known is reported."""
 
 
+@takes(GIVEN)
 def walk(start: str, target: str, **given: Unpack[Given]) -> WalkAnswer:
     """The chain of relations from a variable, or a word in its name, to another, step by step.
 
