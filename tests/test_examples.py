@@ -12,6 +12,7 @@ import pytest
 from decode_traces import config, replayed
 
 from assay.improve.journal.journal import Journal
+from assay.store.finding import make_store
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -47,7 +48,7 @@ def test_link_example_finds_the_closed_form() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_python_blocks_of_documents_run(
-    path: Path, tmp_path: Path, request: pytest.FixtureRequest
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks of one document form one program."""
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
@@ -61,5 +62,8 @@ def test_python_blocks_of_documents_run(
     if any('"journal.jsonl"' in block for block in blocks):
         with Journal.create(tmp_path) as journal:
             journal.append("started", subject="a document")
+    if any("assay.find_items" in block for block in blocks):
+        monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store"))
+        make_store()
     if blocks:
         run("\n".join(blocks), tmp_path)

@@ -65,7 +65,7 @@ def test_an_unknown_keyword_is_named_with_the_nearest(
         function(**{keyword: 1})
     assert f'unknown keyword "{keyword}"' in str(caught.value)
     assert str(caught.value.hint).startswith(f"did you mean {nearest}")
-    # Whoever catches what Python raises, or what Assay raises, gets this one.
+    # Code that catches what Python raises, or what Assay raises, catches this one.
     assert isinstance(caught.value, TypeError)
     assert isinstance(caught.value, InputError)
 

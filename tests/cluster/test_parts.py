@@ -104,7 +104,7 @@ def test_processes_agree_and_a_lost_one_is_replaced(
 def test_where_parts_run() -> None:
     assert isinstance(current.runner(1), ThisProcess)
     assert current.runner(3) == Processes(3)
-    with pytest.raises(InputError, match="--workers: expected 1 or more, got 0"):
+    with pytest.raises(InputError, match="workers: expected 1 or more, got 0"):
         current.runner(0)
 
 

@@ -600,7 +600,7 @@ def test_target_without_a_value_is_listed_as_work() -> None:
     registry = indebted()
     items = next_work(registry, scenario(registry, p=("1..2", "assumed")))
     assert items[0].kind == "complete scenario"
-    assert items[0].reason == "s.x needs 2 more inputs: s.s, s.q"
+    assert items[0].reason == "s.x needs 2 more inputs: s.q, s.s"
 
 
 def chain(length: int) -> Registry:

@@ -109,7 +109,7 @@ def test_answers_are_what_commands_print(
     response = client.get(f"{PREFIX}/{path}")
     assert response.status_code == 200, response.text
     capsys.readouterr()
-    code = run([*command, "--json"])
+    code = run([*command, "--json", "--verbose"])
     assert response.text == capsys.readouterr().out
     assert response.headers.get("assay-exit-code", "0") == str(code)
 

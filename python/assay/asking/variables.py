@@ -44,7 +44,7 @@ _OF_A_RUN: Final = (
 )
 PER: Final = ("per_gpu", "per_time", "per_tokens")
 """What a figure is wanted for each of: words that a variable may explain."""
-_EACH: Final = re.compile(r"(?:\bper |\b(?:and|of an?|of one|of each) |[/*(]+)([a-z]+)")
+_EACH: Final = re.compile(r"(?:\bper |\b(?:and|of an?|of one|of each) |[/*(])([a-z]+)")
 """What a variable is for each of, by its meaning and its unit."""
 SLOTS: Final = frozenset((*_GROUPS, "place", *PER))
 
