@@ -155,7 +155,7 @@ def test_missing_inputs_are_all_named(registry: Registry) -> None:
     assert (data["unit"], data["family"], data["boundary"]) == ("1", "t", "needs-source")
     with pytest.raises(MissingInputsError) as caught:
         resolution.require_value()
-    assert caught.value.names == ("t.x", "t.limit")
+    assert caught.value.names == ("t.limit", "t.x")
     assert caught.value.exit_code == 3
 
 
