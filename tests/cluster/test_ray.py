@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -175,15 +176,15 @@ def test_a_search_is_that_of_one_process(machine: Machine) -> None:
 
 
 def parts_per_second(machine: Machine, low: float) -> float:
-    """How fast a sweep of 10^8 points goes once all workers have started."""
+    """How fast a sweep of 2 * 10^8 points goes once all workers have started."""
     before = dict.fromkeys(parts_of(machine))
-    words = [word.replace("0.03:", f"{low}:") for word in sweep_words()]
+    words = [word.replace("0.03:", f"{low}:") for word in sweep_words(side=14_142)]
     code, _, err = machine.run(*words)
     assert code == 0, err
     done = sorted(path.stat().st_mtime for path in parts_of(machine) if path not in before)
-    assert len(done) == 96
-    # The first parts wait for processes that start; Ray starts one on each node.
-    began = len(done) // 5
+    assert len(done) == 191
+    # A second node works from part 20 to 40 on: its daemons start, and a process that imports.
+    began = len(done) // 2
     return (len(done) - 1 - began) / (done[-1] - done[began])
 
 
@@ -198,15 +199,20 @@ def test_two_nodes_with_a_core_each_are_nearly_twice_as_fast(
         pytest.skip("needs two cores")
     for name in ("PYTHONPATH", "ASSAY_SCRATCH"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
+    # In turns, since cores of a shared machine differ more from minute to minute than is asked here.
+    ratios = []
     machine = Machine(tmp_path, nodes=1)
     try:
-        alone = parts_per_second(machine, 0.03)
-        machine.nodes.add(1)
-        both = parts_per_second(machine, 0.04)
+        for turn in range(3):
+            alone = parts_per_second(machine, 0.03 + turn / 50)
+            second = machine.nodes.add(1)
+            both = parts_per_second(machine, 0.04 + turn / 50)
+            machine.nodes.lose(second)
+            ratios.append(both / alone)
+            print(f"{alone:.2f} parts a second on one node, {both:.2f} on two: {ratios[-1]:.2f}")
     finally:
         machine.nodes.end()
-    print(f"{alone:.2f} parts a second on one node, {both:.2f} on two: {both / alone:.2f}")
-    assert both >= 1.6 * alone
+    assert statistics.median(ratios) >= 1.6
 
 
 def promotion_words(fleet: Servers, folder: Path) -> list[str]:
