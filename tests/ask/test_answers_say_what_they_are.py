@@ -96,3 +96,21 @@ def test_a_price_and_what_it_is_made_of_have_the_same_digits() -> None:
     text = answered("cost per million tokens of Llama 3.1 70B on 4 H100 with 256 users").text
     whole, _, rest = text.partition(": ")
     assert rest.endswith(f"at {whole} per million tokens")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "memory bandwidth of an L4",
+        "peak FLOPs of an L4",
+        "FLOPs per dollar of an L4",
+        "price of an L4",
+    ],
+)
+def test_a_figure_of_a_gpu_has_no_limits_of_a_load(question: str) -> None:
+    """The scenario around it serves 64 users, which an L4 cannot: no matter for its memory."""
+    assert answered(question).broken == []
+
+
+def test_a_load_beyond_a_gpu_still_says_so() -> None:
+    assert answered("cost per token of Llama 3.1 8B on an L4").broken != []

@@ -22,7 +22,7 @@ from assay.asking.cases import (
     training_case,
 )
 from assay.asking.commands import SERVING, TRAINING
-from assay.asking.outcome import Outcome, of_case
+from assay.asking.outcome import Outcome, of_case, of_entry
 from assay.asking.reading import Reading
 from assay.catalog import models, offers
 from assay.errors import InputError
@@ -62,14 +62,14 @@ def electricity(reading: Reading) -> Outcome:
     """The price of electricity in a place."""
     require_place(reading, "tariffs")
     place = reading.get("place", "us_virginia")
-    outcome = of_case(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
+    outcome = of_entry(Case(SERVING, (f"tariffs/{place}",)), "econ.electricity.price")
     assumed = () if "place" in reading.slots else ("in us_virginia",)
     return Outcome(outcome.text, outcome.result, assumed=assumed)
 
 
 def carbon_intensity(reading: Reading) -> Outcome:
     """The carbon intensity of the grid of a place."""
-    return of_case(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
+    return of_entry(Case(SERVING, (f"grids/{reading.get('place')}",)), "carbon.grid.intensity")
 
 
 def bandwidth(reading: Reading) -> Outcome:
@@ -102,7 +102,7 @@ def multiprocessors(reading: Reading) -> Outcome:
 
 def node_gpus(reading: Reading) -> Outcome:
     """GPUs of a node."""
-    return of_case(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
+    return of_entry(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
 
 
 def peak(reading: Reading) -> Outcome:
@@ -159,13 +159,13 @@ def model_context(reading: Reading) -> Outcome:
 
 
 def _of_accelerator(reading: Reading, target: str) -> Outcome:
-    return of_case(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), target)
+    return of_entry(Case(SERVING, (f"accelerators/{accelerator_of(reading)}",)), target)
 
 
 def gpu_price(reading: Reading) -> Outcome:
     """What GPUs cost to buy."""
     case = Case(SERVING, (f"accelerators/{accelerator_of(reading)}",))
-    outcome = of_case(case, "econ.gpu.price")
+    outcome = of_entry(case, "econ.gpu.price")
     gpus = gpus_of(reading)
     if gpus is None or gpus == 1:
         return outcome
@@ -211,7 +211,7 @@ def rent(reading: Reading) -> Outcome:
         case, assumed = case.given(econ__rent__price=f"{price:.10g} USD/(h*GPU)"), []
     if price is None and not offers.offers(accelerator):
         raise InputError(f"the catalog has no rent of {accelerator}", "assay catalog list rents")
-    outcome = of_case(case, RENT)
+    outcome = of_entry(case, RENT)
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")
     gpus, days = gpus_of(reading) or 1, reading.get("days", reading.get("per_time"))

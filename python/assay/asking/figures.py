@@ -46,7 +46,7 @@ POWER: Final = Figure(
     r"(?:watt|w)(?: of (?:board )?power| of tdp)?",
 )  # fmt: skip
 MULTIPROCESSORS: Final = Figure(
-    re.compile(r"\bsms\b|\bmultiprocessors\b"), "gpu.multiprocessors", "SMs", 1.0,
+    re.compile(r"\bsms\b|\bmultiprocessors\b"), "gpu.multiprocessors", "SM", 1.0,
     r"sm|multiprocessor",
 )  # fmt: skip
 PRICE: Final = Figure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assay.asking.amounts import interval
 from assay.asking.case import Case
@@ -82,3 +82,9 @@ def of_case(case: Case, target: str) -> Outcome:
     """The answer that is a variable of a case, without an interval."""
     result = case.known(target)
     return Outcome(f"{result.meaning}: {result.text}", result, assumed=case.assumed)
+
+
+def of_entry(case: Case, target: str) -> Outcome:
+    """The answer that is a variable of a catalog entry, whatever load the scenario around it serves."""
+    outcome = of_case(case, target)
+    return replace(outcome, result=replace(outcome.result, violated=()))

@@ -11,7 +11,7 @@ from assay.asking.commands import SERVING
 from assay.asking.dividing import division
 from assay.asking.facts import peak, rent
 from assay.asking.figures import COMPUTE, POWER, PRICE, Figure
-from assay.asking.outcome import Outcome, of_case
+from assay.asking.outcome import Outcome, of_entry
 from assay.asking.reading import Reading
 from assay.catalog import entries
 from assay.errors import InputError
@@ -58,17 +58,20 @@ def _figure(reading: Reading, figure: Figure, hired: bool) -> tuple[Outcome, flo
     if figure is COMPUTE:
         outcome = peak(one)
         value, unit = outcome.number
-        scale = _UNITS[unit] / figure.scale
-        return outcome, (value or 0.0) * scale
+        return outcome, _known(value, name, figure.variable) * _UNITS[unit] / figure.scale
     if figure is PRICE and hired:
         outcome = rent(one.with_values({"finance": "rent", "format": None}))
-        return outcome, outcome.result.value or 0.0
+        return outcome, _known(outcome.result.value, name, "rent")
     case = Case(SERVING, (f"accelerators/{name}",))
-    own = case.value(figure.variable)
-    if not own:
-        what = "price" if figure is PRICE else figure.variable
+    what = "price" if figure is PRICE else figure.variable
+    own = _known(case.value(figure.variable), name, what)
+    return of_entry(case, figure.variable), own / figure.scale
+
+
+def _known(value: float | None, name: str, what: str) -> float:
+    if not value:
         raise InputError(f"the catalog has no {what} of {name}", "assay catalog list accelerators")
-    return of_case(case, figure.variable), own / figure.scale
+    return value
 
 
 def _short(outcome: Outcome) -> str:
