@@ -8,7 +8,8 @@ import pytest
 from assay.report.verify import verify
 
 EXAMPLES = (
-    *("h200-own-engine", "h200-vllm", "cpu-speak", "cpu-transcribe"),
+    *("h200-own-engine", "h200-vllm", "h200-vllm-batch", "h200-vllm-chat"),
+    *("cpu-speak", "cpu-transcribe"),
     *("cpu-order-book", "cpu-perception", "cpu-protein"),
 )
 
