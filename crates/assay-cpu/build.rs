@@ -9,7 +9,7 @@ mod detection;
 /// Levels that kernels can be compiled for, the best one last.
 fn levels(architecture: &str) -> &'static [&'static str] {
     match architecture {
-        "x86_64" => &["portable", "avx2", "avx512"],
+        "x86_64" => &["portable", "avx2", "avx512", "avx512+vnni"],
         "aarch64" => &["portable", "neon", "neon+dotprod"],
         _ => &["portable"],
     }

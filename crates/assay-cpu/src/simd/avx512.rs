@@ -1,16 +1,16 @@
-//! Sixteen lanes in one register: AVX-512 with the dot product of bytes (VNNI).
+//! Sixteen lanes in one register: AVX-512, with or without the dot product of bytes (VNNI).
 
 use super::vector::{Kernel, LANES, Vector};
 use std::arch::x86_64::*;
 
-/// AVX-512 F, BW, DQ, VL and VNNI; created by [`Level`](super::Level) after feature detection.
+/// AVX-512 F, BW, DQ, VL and, where `VNNI`, VNNI; created by [`Level`](super::Level) after feature detection.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const VNNI: bool>(());
 
-impl Avx512 {
+impl<const VNNI: bool> Avx512<VNNI> {
     /// # Safety
     ///
-    /// The CPU has AVX-512 F, BW, DQ, VL and VNNI.
+    /// The CPU has AVX-512 F, BW, DQ, VL and, where `VNNI`, VNNI.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Avx512(())
@@ -25,7 +25,7 @@ macro_rules! with_avx512 {
     };
 }
 
-impl Vector for Avx512 {
+impl<const VNNI: bool> Vector for Avx512<VNNI> {
     type F = __m512;
     type I = __m512i;
     type B = __m512i;
@@ -35,7 +35,7 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        with_avx512!(run_avx512(kernel))
+        with_avx512!(run::<K, VNNI>(kernel))
     }
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
@@ -209,20 +209,70 @@ impl Vector for Avx512 {
     }
     #[inline(always)]
     fn dot_u7_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
-        self.dot_u8_i8(sum, weights, activations)
+        if VNNI {
+            return self.dot_u8_i8(sum, weights, activations);
+        }
+        self.add_products(sum, weights, broadcast_four(activations))
     }
     #[inline(always)]
     fn dot_u8_i8(self, sum: Self::I, weights: Self::B, activations: [i8; 4]) -> Self::I {
-        let [a, b, c, d] = activations;
-        let four = i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8]);
-        with_avx512!(_mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four)))
+        let four = broadcast_four(activations);
+        if VNNI {
+            return with_avx512!(_mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four)));
+        }
+        // 16-bit sums of two products overflow neither with the lower seven bits nor with the highest.
+        let highest = with_avx512!(_mm512_set1_epi8(-128));
+        let (low, high) = with_avx512!((
+            _mm512_andnot_si512(highest, weights),
+            _mm512_and_si512(highest, weights)
+        ));
+        self.add_products(self.add_products(sum, low, four), high, four)
     }
+}
+
+impl<const VNNI: bool> Avx512<VNNI> {
+    /// Adds products of weights and activations, four to a lane, whose pairs fit into 16 bits.
+    #[inline(always)]
+    fn add_products(self, sum: __m512i, weights: __m512i, four: i32) -> __m512i {
+        with_avx512!({
+            let pairs = _mm512_maddubs_epi16(weights, _mm512_set1_epi32(four));
+            _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))
+        })
+    }
+}
+
+#[inline(always)]
+fn broadcast_four([a, b, c, d]: [i8; 4]) -> i32 {
+    i32::from_ne_bytes([a as u8, b as u8, c as u8, d as u8])
+}
+
+/// Runs a kernel compiled for the level of a token.
+///
+/// # Safety
+///
+/// The CPU has the instructions of the token.
+#[inline(always)]
+unsafe fn run<K: Kernel, const VNNI: bool>(kernel: K) -> K::Output {
+    match VNNI {
+        // SAFETY: the caller guarantees these instructions.
+        true => unsafe { run_avx512_vnni(kernel) },
+        // SAFETY: the same.
+        false => unsafe { run_avx512(kernel) },
+    }
+}
+
+/// Runs a kernel compiled with these instructions.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller guarantees these instructions.
+    kernel.run(unsafe { Avx512::<false>::assume() })
 }
 
 /// Runs a kernel compiled with these instructions.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline(never)]
-pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+pub(super) fn run_avx512_vnni<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Avx512::assume() })
+    kernel.run(unsafe { Avx512::<true>::assume() })
 }

@@ -17,8 +17,9 @@ pub fn has(level: &str) -> bool {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vnni")
         }
+        #[cfg(target_arch = "x86_64")]
+        "avx512+vnni" => has("avx512") && is_x86_feature_detected!("avx512vnni"),
         #[cfg(target_arch = "aarch64")]
         "neon" => std::arch::is_aarch64_feature_detected!("neon"),
         #[cfg(target_arch = "aarch64")]

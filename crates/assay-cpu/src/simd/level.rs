@@ -5,6 +5,8 @@ use super::amx::Amx;
 use super::avx2::run_avx2;
 #[cfg(level = "avx512")]
 use super::avx512::run_avx512;
+#[cfg(level = "avx512+vnni")]
+use super::avx512::run_avx512_vnni;
 use super::detection;
 #[cfg(level = "neon")]
 use super::neon::run_neon;
@@ -28,8 +30,11 @@ enum Kind {
     Avx2,
     #[cfg(level = "avx512")]
     Avx512,
-    /// AVX-512 with AMX tiles.
-    #[cfg(level = "avx512")]
+    /// AVX-512 with the dot product of bytes.
+    #[cfg(level = "avx512+vnni")]
+    Vnni,
+    /// That with AMX tiles.
+    #[cfg(level = "avx512+vnni")]
     Amx,
     #[cfg(level = "neon")]
     Neon,
@@ -46,7 +51,9 @@ impl Level {
         Level(Kind::Avx2),
         #[cfg(level = "avx512")]
         Level(Kind::Avx512),
-        #[cfg(level = "avx512")]
+        #[cfg(level = "avx512+vnni")]
+        Level(Kind::Vnni),
+        #[cfg(level = "avx512+vnni")]
         Level(Kind::Amx),
         #[cfg(level = "neon")]
         Level(Kind::Neon),
@@ -77,8 +84,8 @@ impl Level {
     /// Whether this CPU has the level, and the OS permits it.
     fn is_detected(self) -> bool {
         match self.0 {
-            #[cfg(level = "avx512")]
-            Kind::Amx => detection::has("avx512") && super::amx::is_permitted(),
+            #[cfg(level = "avx512+vnni")]
+            Kind::Amx => detection::has("avx512+vnni") && super::amx::is_permitted(),
             _ => detection::has(self.name()),
         }
     }
@@ -92,7 +99,9 @@ impl Level {
             Kind::Avx2 => "avx2",
             #[cfg(level = "avx512")]
             Kind::Avx512 => "avx512",
-            #[cfg(level = "avx512")]
+            #[cfg(level = "avx512+vnni")]
+            Kind::Vnni => "avx512+vnni",
+            #[cfg(level = "avx512+vnni")]
             Kind::Amx => "avx512+amx",
             #[cfg(level = "neon")]
             Kind::Neon => "neon",
@@ -105,10 +114,15 @@ impl Level {
     pub(crate) fn amx(self) -> Option<Amx> {
         match self.0 {
             // SAFETY: the level exists only where AMX is permitted.
-            #[cfg(level = "avx512")]
+            #[cfg(level = "avx512+vnni")]
             Kind::Amx => Some(unsafe { Amx::assume() }),
             _ => None,
         }
+    }
+
+    /// Whether a level has 32 registers of sixteen lanes, for large register tiles.
+    pub(crate) fn is_avx512(self) -> bool {
+        self.name().starts_with("avx512")
     }
 
     /// Runs the kernel compiled for this level.
@@ -122,7 +136,10 @@ impl Level {
             Kind::Avx2 => unsafe { run_avx2(kernel) },
             // SAFETY: the same.
             #[cfg(level = "avx512")]
-            Kind::Avx512 | Kind::Amx => unsafe { run_avx512(kernel) },
+            Kind::Avx512 => unsafe { run_avx512(kernel) },
+            // SAFETY: the same.
+            #[cfg(level = "avx512+vnni")]
+            Kind::Vnni | Kind::Amx => unsafe { run_avx512_vnni(kernel) },
             // SAFETY: the same.
             #[cfg(level = "neon")]
             Kind::Neon => unsafe { run_neon(kernel) },

@@ -10,7 +10,7 @@
 mod amx;
 #[cfg(level = "avx2")]
 mod avx2;
-#[cfg(level = "avx512")]
+#[cfg(any(level = "avx512", level = "avx512+vnni"))]
 mod avx512;
 mod detection;
 mod level;

@@ -37,7 +37,7 @@ enum Tile {
 impl Tile {
     fn of(level: Level) -> Self {
         match level.name() {
-            "avx512" | "avx512+amx" => Tile::Large,
+            _ if level.is_avx512() => Tile::Large,
             "portable" => Tile::Small,
             _ => Tile::Middle,
         }

@@ -17,7 +17,7 @@ pub(super) enum RegisterTile {
 impl RegisterTile {
     pub fn of(level: Level) -> Self {
         match level.name() {
-            "avx512" | "avx512+amx" => RegisterTile::Large,
+            _ if level.is_avx512() => RegisterTile::Large,
             "portable" => RegisterTile::Small,
             _ => RegisterTile::Middle,
         }

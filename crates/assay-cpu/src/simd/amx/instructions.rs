@@ -76,7 +76,7 @@ const FULL_TILES: TileConfig = TileConfig {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")]
 fn run_with_amx<K: Kernel>(kernel: K) -> K::Output {
     // SAFETY: the caller guarantees these instructions.
-    kernel.run(unsafe { Avx512::assume() })
+    kernel.run(unsafe { Avx512::<true>::assume() })
 }
 
 impl Amx {

@@ -16,7 +16,7 @@ pub(crate) struct TileC(pub [[f32; LANES]; LANES]);
 /// Two A tiles in memory, and two B tiles for each step of K.
 #[derive(Clone, Copy)]
 // Unused on targets without AMX.
-#[cfg_attr(not(level = "avx512"), allow(dead_code))]
+#[cfg_attr(not(level = "avx512+vnni"), allow(dead_code))]
 pub(crate) struct TileOperands<'a> {
     /// The first row of each A tile.
     pub rows: [*const u16; 2],
@@ -52,10 +52,10 @@ impl<const TERMS: usize> SplitStep<TERMS> {
 
 /// Where the columns of each step are: bytes from the first one's.
 pub(crate) struct StepOffsets {
-    #[cfg_attr(not(level = "avx512"), allow(dead_code))]
+    #[cfg_attr(not(level = "avx512+vnni"), allow(dead_code))]
     pub(super) bytes: Vec<usize>,
     /// The largest of them.
-    #[cfg_attr(not(level = "avx512"), allow(dead_code))]
+    #[cfg_attr(not(level = "avx512+vnni"), allow(dead_code))]
     pub(super) most: usize,
 }
 
@@ -78,7 +78,7 @@ impl StepOffsets {
 
 /// The columns of a split product: tiles of first terms at each offset, those of the next terms behind.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(level = "avx512"), allow(dead_code))]
+#[cfg_attr(not(level = "avx512+vnni"), allow(dead_code))]
 pub(crate) struct SplitColumns<'a> {
     /// From the first column of the block on.
     pub halves: &'a [u16],

@@ -18,9 +18,9 @@ pub(super) enum Tile {
 
 impl Tile {
     pub fn of(level: Level) -> Self {
-        match level.name() {
-            "avx512" | "avx512+amx" => Tile::Large,
-            _ => Tile::Small,
+        match level.is_avx512() {
+            true => Tile::Large,
+            false => Tile::Small,
         }
     }
 
