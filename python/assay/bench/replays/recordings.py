@@ -24,9 +24,11 @@ FURTHER_GRIDS: Final = {
     "second host": "improve-grid-second-host-cpu.json",
     "quiet": "improve-grid-quiet-cpu.json",
     "short blocks": "improve-grid-short-blocks-cpu.json",
+    "short prompts": "improve-grid-short-prompts-cpu.json",
 }
 """Recorded after the search was written: beside other programs, on another machine, on quiet cores without
-AMX, and there with blocks of a second, whose visits differ by 10 % (each repetition of it in a run of its own)."""
+AMX, there with blocks of a second, whose visits differ by 10 % (each repetition of it in a run of its own), and of 48
+points with short prompts on cores that have AVX2's kernels alone, whose visits differ by 7 %."""
 NOISE: Final = ("improve-noise-cpu.json", "improve-noise-loaded-cpu.json")
 """Blocks of the engine's defaults: on a quiet machine, and beside other programs."""
 
