@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from dataclasses import replace
@@ -114,6 +115,16 @@ def test_the_interpreter_of_a_program_is_found(tmp_path):
 def test_an_interpreter_without_vllm_is_named():
     with pytest.raises(InputError, match="expected vLLM to be installed there"):
         vllm_arguments.installed()
+
+
+def test_a_package_that_is_not_installed_is_said(monkeypatch):
+    def lacking(found: bool) -> tuple[str, ...]:
+        spec = importlib.util.spec_from_loader("flashinfer", None) if found else None
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+        return adapter_of(fake_vllm_024).capabilities
+
+    assert "without-flashinfer" in lacking(False)
+    assert "without-flashinfer" not in lacking(True)
 
 
 def test_a_missing_program_is_refused():

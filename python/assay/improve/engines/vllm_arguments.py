@@ -14,6 +14,7 @@ from assay import paths
 from assay.errors import InputError
 from assay.improve.engines.adapter import VALUE, Adapter, AdapterKnob, Kind, with_knobs
 from assay.improve.engines.process import output_of
+from assay.improve.engines.vllm_fields import OPTIONAL
 
 FOLDER: Final = "{folder}/traces"
 _FIELDS: Final = Path(__file__).with_name("vllm_fields.py")
@@ -43,11 +44,18 @@ class VllmArguments:
     fields: tuple[Mapping[str, Any], ...]
     names: frozenset[str] = frozenset()
     """All fields, those too that are no knobs."""
+    lacks: frozenset[str] = frozenset()
+    """Optional packages that are not installed: capabilities of the adapter named without-NAME."""
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> VllmArguments:
         """What `vllm_fields.read` returns."""
-        return cls(str(data["release"]), tuple(data["fields"]), frozenset(data["names"]))
+        return cls(
+            str(data["release"]),
+            tuple(data["fields"]),
+            frozenset(data["names"]),
+            frozenset(data["lacks"]),
+        )
 
     def knobs(self) -> dict[str, AdapterKnob]:
         """Every field that says how a model is served."""
@@ -60,6 +68,8 @@ class VllmArguments:
         parts = {name: knob for name, knob in base.knobs.items() if knob.needs in self.names}
         knobs = {**self.knobs(), **parts}
         adapter = with_knobs(base, knobs, f"vLLM {self.release} has no such argument")
+        lacking = tuple(f"without-{name}" for name in sorted(self.lacks))
+        adapter = replace(adapter, capabilities=(*adapter.capabilities, *lacking))
         if "profiler_config" in self.names:
             options = {"profiler": "torch", "torch_profiler_dir": FOLDER}
             return replace(
@@ -138,9 +148,12 @@ def _mark(interpreter: str) -> str:
     """What tells one installation from another: its path and when its metadata was written."""
     import hashlib
 
-    folder = Path(interpreter).parent.parent
-    installed = sorted(folder.glob("lib/python3*/site-packages/vllm-*.dist-info/METADATA"))
-    if not installed:
+    packages = Path(interpreter).parent.parent.glob(
+        "lib/python3*/site-packages/*.dist-info/METADATA"
+    )
+    named = ("vllm-", *(f"{name}_" for name in OPTIONAL))
+    installed = sorted(path for path in packages if path.parent.name.startswith(named))
+    if not any(path.parent.name.startswith("vllm-") for path in installed):
         return ""
     text = "".join(f"{path} {path.stat().st_mtime_ns}\n" for path in installed)
     source = _FIELDS.read_text(encoding="utf-8")

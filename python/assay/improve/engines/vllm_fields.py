@@ -12,11 +12,14 @@ import typing
 from typing import Any
 
 SCALARS = (bool, int, float, str)
+OPTIONAL = ("flashinfer",)
+"""Packages that vLLM runs without, and that some values of its arguments need."""
 
 
 def read(vllm: Any) -> dict[str, Any]:
     """Release and names of the module `vllm`, and the fields that a command line takes as one word."""
     from importlib import import_module
+    from importlib.util import find_spec
 
     arguments = import_module(f"{vllm.__name__}.engine.arg_utils").EngineArgs
     try:
@@ -34,7 +37,8 @@ def read(vllm: Any) -> dict[str, Any]:
         if described is not None:
             fields.append({"name": field.name, "default": plain(default), **described})
     names = [field.name for field in dataclasses.fields(arguments)]
-    return {"release": str(vllm.__version__), "fields": fields, "names": names}
+    lacks = [name for name in OPTIONAL if find_spec(name) is None]
+    return {"release": str(vllm.__version__), "fields": fields, "names": names, "lacks": lacks}
 
 
 def default_of(field: Any) -> Any:
