@@ -490,6 +490,17 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 ):
                     yield {"ELEMENT": element, "HIDDEN": 128, "CHANNELS": channels, "TILE_PLACES": tile,
                            "STAGES": stages, "RESIDUAL": residual, "CTAS_PER_SM": ctas}  # fmt: skip
+        case "channel_projection_persistent.cu":
+            if architecture == "sm_90a":
+                # Trunks of 128 channels with as many hidden ones; without gates, more inputs fit.
+                planes = ((128, 256, 1), (64, 256, 1), (256, 128, 0))
+                for element, (inputs, outputs, gated), transposed in product(HALF, planes, (0, 1)):
+                    yield {"ELEMENT": element, "INPUTS": inputs, "OUTPUTS": outputs, "GATED": gated,
+                           "TRANSPOSED": transposed}  # fmt: skip
+        case "triangle_update_persistent.cu":
+            if architecture == "sm_90a":
+                for element, residual in product(HALF, (0, 1)):
+                    yield {"ELEMENT": element, "RESIDUAL": residual}
         case "matmul.cu":
             for element, epilogue in product(FLOATS, range(3)):
                 yield {"TYPE": element, "OUTPUT": element, "EPILOGUE": epilogue}

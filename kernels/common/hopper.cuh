@@ -26,6 +26,14 @@ DEVICE void mbarrier_wait(u32 barrier, u32 phase) {
 // Makes this thread's writes to shared memory visible to the async proxy: wgmma and TMA.
 DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Registers of a thread from here on, for all threads of a warpgroup: given back, or waited for.
+template <int COUNT> DEVICE void decrease_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+template <int COUNT> DEVICE void increase_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
 // Waits for the first threads of a CTA, so many, at one of its barriers 1 to 15.
 DEVICE void named_barrier_sync(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -128,6 +136,14 @@ DEVICE u64 smem_descriptor(u32 address, u32 leading) {
                      "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                                 \
                      : ACCUMULATORS_32(c, 0)                                                                          \
                      : "l"(a), "l"(b), "r"(add));                                                                     \
+    }                                                                                                                 \
+    /* RS: c (64 x 128) = or += a b^T, a in registers, b in shared memory. */                                          \
+    DEVICE void wgmma_rs(float (&c)[64], const u32 (&a)[4], u64 b, int add, TYPE) {                                   \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"                                                     \
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32." NAME "." NAME " {" OPERANDS_64                    \
+                     "}, {%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}"                                                   \
+                     : ACCUMULATORS_32(c, 0), ACCUMULATORS_32(c, 32)                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                                 \
     }                                                                                                                 \
     /* RS: c (64 x 128 or 64) += a b, a in registers, b MN-major in shared memory. */                                 \
     DEVICE void wgmma_rs(float (&c)[64], const u32 (&a)[4], u64 b, TYPE) {                                            \

@@ -293,6 +293,11 @@ DEVICE float exp2_approx(float v) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
     return out;
 }
+DEVICE float tanh_approx(float v) {
+    float out;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(out) : "f"(v));
+    return out;
+}
 DEVICE float reciprocal_approx(float v) {
     float out;
     asm("rcp.approx.f32 %0, %1;" : "=f"(out) : "f"(v));

@@ -11,7 +11,20 @@ constexpr int SLICE_K = 64, SLICE_CHUNKS = SLICE_K / 8;
 // Bytes of a row of so many elements in shared memory: an odd number of 16 bytes, so that ldmatrix does not conflict.
 __device__ constexpr int row_bytes(int elements) { return elements * 2 + 16; }
 
-DEVICE float logistic(float v) { return reciprocal_approx(1.0f + __expf(-v)); }
+// One operation of the special function unit where an exponential and a reciprocal are two; its error, 2^-12, is that
+// of a rounding to fp16.
+DEVICE float logistic(float v) { return fmaf(tanh_approx(0.5f * v), 0.5f, 0.5f); }
+
+// Sums of eight elements and eight.
+template <class T> DEVICE uint4 add_elements(uint4 a, uint4 b) {
+    u32 words[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 left = unpack<T>(word(a, i)), right = unpack<T>(word(b, i));
+        words[i] = pack<T>(left.x + right.x, left.y + right.y);
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
 
 // Where 16 bytes of a tile are in shared memory. Rows one after another, as ldmatrix reads them:
 template <int WIDTH> struct PaddedTile {

@@ -122,16 +122,8 @@ triangle_update(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* sum_we
             const int place = i / (STEP_OUTPUTS / 8), output = i % (STEP_OUTPUTS / 8) * 8;
             const i64 at = (first + place) * CHANNELS + first_output + output;
             uint4 update = load16(bytes + place * OUT_BYTES + output * 2);
-            if (RESIDUAL) {
-                const uint4 before = load16(pairs + at);
-                u32 words[4];
-#pragma unroll
-                for (int w = 0; w < 4; w++) {
-                    const float2 a = unpack<ELEMENT>(word(update, w)), b = unpack<ELEMENT>(word(before, w));
-                    words[w] = pack<ELEMENT>(a.x + b.x, a.y + b.y);
-                }
-                update = make_uint4(words[0], words[1], words[2], words[3]);
-            }
+            if (RESIDUAL)
+                update = add_elements<ELEMENT>(update, load16(pairs + at));
             store16(out + at, update);
         }
     }

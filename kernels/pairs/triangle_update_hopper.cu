@@ -119,16 +119,10 @@ triangle_update_hopper(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT*
                 }
                 transpose_quad(words, t);
                 const i64 at = row + (n + t) * 8;
-                if (RESIDUAL && place < count) {
-                    const uint4 before = load16(pairs + at);
-#pragma unroll
-                    for (int w = 0; w < 4; w++) {
-                        const float2 a = unpack<ELEMENT>(words[w]), b = unpack<ELEMENT>(word(before, w));
-                        words[w] = pack<ELEMENT>(a.x + b.x, a.y + b.y);
-                    }
+                if (place < count) {
+                    const uint4 update = make_uint4(words[0], words[1], words[2], words[3]);
+                    store16(out + at, RESIDUAL ? add_elements<ELEMENT>(update, load16(pairs + at)) : update);
                 }
-                if (place < count)
-                    store16(out + at, make_uint4(words[0], words[1], words[2], words[3]));
             }
         }
     }

@@ -71,6 +71,8 @@ DEVICE float exp2_approx(float v) {
     const float power = exp2f(v);
     return power < 1.17549435e-38f ? 0.0f : power;
 }
+// With the relative error that the PTX ISA allows.
+DEVICE float tanh_approx(float v) { return tanhf(v) * (1.0f - 0x1p-11f); }
 // Two units in the last place above, as much as hardware may be.
 DEVICE float reciprocal_approx(float v) { return nextafterf(nextafterf(1.0f / v, INFINITY), INFINITY); }
 
@@ -305,6 +307,8 @@ DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
     if (emulated::early_copies)
         emulated_bulk_copy(emulated_bulk_count - 1);
 }
+template <int COUNT> DEVICE void decrease_registers() {}
+template <int COUNT> DEVICE void increase_registers() {}
 DEVICE void named_barrier_sync(int, int threads) {
     const int first = emulated::current / int(blockDim.x) * int(blockDim.x);
     emulated::barrier(&emulated::Fiber::named_barriers, first, first + threads);
@@ -320,6 +324,8 @@ struct EmulatedProduct {
     u64 a, b;
     int add, columns, group, fiber;
     float (*value)(const u8*);
+    bool a_in_registers;
+    float rows[2][16];  // of a, of this thread's sums, where it is in registers
 };
 static EmulatedProduct* emulated_products;
 static int emulated_product_count, emulated_product_capacity;
@@ -341,8 +347,10 @@ inline void emulated_multiply(const EmulatedProduct& own) {
     for (int i = 0; i < own.columns / 2; i++) {
         const int row = first + i / 2 % 2 * 8 + g, column = i / 4 * 8 + t * 2 + i % 2;
         double sum = own.add ? own.sums[i] : 0.0;
-        for (int k = 0; k < 16; k++)
-            sum += double(own.value(emulated_operand(own.a, row, k))) * own.value(emulated_operand(own.b, column, k));
+        for (int k = 0; k < 16; k++) {
+            const float a = own.a_in_registers ? own.rows[i / 2 % 2][k] : own.value(emulated_operand(own.a, row, k));
+            sum += double(a) * own.value(emulated_operand(own.b, column, k));
+        }
         own.sums[i] = float(sum);
     }
 }
@@ -350,18 +358,32 @@ inline int& emulated_product_group() {
     static int groups[2048];
     return groups[emulated::current];
 }
-template <class T, int SUMS> void wgmma_ss(float (&c)[SUMS], u64 a, u64 b, int add, T) {
+inline void emulated_issue(const EmulatedProduct& own) {
+    if (!emulated::early_copies) {
+        emulated_multiply(own);
+        return;
+    }
     if (emulated_product_count == emulated_product_capacity) {
         emulated_product_capacity = emulated_product_capacity * 2 + 4096;
         emulated_products = static_cast<EmulatedProduct*>(
             realloc(emulated_products, emulated_product_capacity * sizeof(EmulatedProduct)));
     }
-    const int group = emulated_product_group();
-    const EmulatedProduct own = {c, a, b, add, 2 * SUMS, group, emulated::current, emulated_value<T>};
-    if (!emulated::early_copies)
-        emulated_multiply(own);
-    else
-        emulated_products[emulated_product_count++] = own;
+    emulated_products[emulated_product_count++] = own;
+}
+template <class T, int SUMS> void wgmma_ss(float (&c)[SUMS], u64 a, u64 b, int add, T) {
+    emulated_issue({c, a, b, add, 2 * SUMS, emulated_product_group(), emulated::current, emulated_value<T>});
+}
+template <class T, int SUMS> void wgmma_rs(float (&c)[SUMS], const u32 (&a)[4], u64 b, int add, T) {
+    EmulatedProduct own = {c, 0, b, add, 2 * SUMS, emulated_product_group(), emulated::current, emulated_value<T>};
+    own.a_in_registers = true;
+    const u64 values[4] = {a[0], a[1], a[2], a[3]};
+    const int buffer = emulated::exchange(values, 4);
+    for (int i = 0; i < 32; i++) {
+        const int half = i / 16, k = i % 16;
+        const u64* from = emulated::lane_fiber(emulated_lane() / 4 * 4 + k % 8 / 2).values[buffer];
+        own.rows[half][k] = emulated_half<T>(from[half + k / 8 * 2], k % 2);
+    }
+    emulated_issue(own);
 }
 DEVICE void wgmma_fence() {}
 DEVICE void wgmma_commit() { emulated_product_group()++; }

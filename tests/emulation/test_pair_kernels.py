@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from emulator import Changes, Kernel, from_bf16, random_bf16
+from emulator import Changes, Kernel, KernelError, from_bf16, random_bf16
 
 Values = npt.NDArray[np.float64]
 EPSILON = 1e-5
@@ -57,19 +57,42 @@ def project(
         ELEMENT="bf16", INPUTS=inputs, TILE_PLACES=tile, STAGES=stages, GATED=gated, TRANSPOSED=transposed,
         CTAS_PER_SM=1, changes=changes, **({"GROUPS": groups} if groups else {}),
     )  # fmt: skip
+    places = rows * columns
+    shared = tile * (2 * inputs + 16) + stages * (1 + gated) * 64 * 144 + 64 * (2 * tile + 16)
+    if groups:
+        shared = tile * 2 * inputs + stages * (1 + gated) * 128 // groups * 128 + 1024
+    hold_projections(
+        kernel, (-(-places // tile), batch), 256, shared, (batch, rows, columns), outputs,
+        inputs=inputs, outputs=outputs, gated=gated, transposed=transposed, **order,
+    )  # fmt: skip
+
+
+def hold_projections(
+    kernel: Kernel,
+    grid: int | tuple[int, ...],
+    threads: int,
+    shared: int,
+    shape: tuple[int, int, int],
+    last: int,
+    *,
+    inputs: int,
+    outputs: int,
+    gated: int,
+    transposed: int,
+    **order: bool,
+) -> None:
+    """Hold what a kernel of projections writes, whose last integer argument is `last`."""
+    batch, rows, columns = shape
     x, x_values = numbers(1, batch, rows, columns, inputs, scale=3.0)
     norm, norm_values = numbers(2, 2, inputs)
     weights, weight_values = numbers(3, 2, outputs, inputs, scale=inputs**-0.5)
     mask, mask_values = numbers(4, batch, rows, columns)
     places = rows * columns
     out = np.full((batch, outputs, places), 0x7FFF, np.uint16)
-    shared = tile * (2 * inputs + 16) + stages * (1 + gated) * 64 * 144 + 64 * (2 * tile + 16)
-    if groups:
-        shared = tile * 2 * inputs + stages * (1 + gated) * 128 // groups * 128 + 1024
     operands = [norm[0].copy(), norm[1].copy(), weights[0].copy()]
     gates = weights[1].copy() if gated else None
     kernel(
-        (-(-places // tile), batch), 256, x, *operands, gates, mask, out, rows, columns, outputs, EPSILON,
+        grid, threads, x, *operands, gates, mask, out, rows, columns, last, EPSILON,
         # Weights are arrays of the caller, who may have just converted them.
         shared=shared, late=[x, mask, *operands, *([] if gates is None else [gates])], **order,
     )  # fmt: skip
@@ -121,6 +144,63 @@ def test_projections_by_warpgroups(
         inputs=inputs, tile=tile, gated=gated, transposed=gated, outputs=outputs, stages=stages, groups=groups,
         **order,
     )  # fmt: skip
+
+
+PERSISTENT = "channel_projection_persistent.cu"
+
+
+def project_persistently(
+    *,
+    inputs: int = 64,
+    outputs: int = 192,
+    gated: int,
+    transposed: int,
+    changes: Changes = (),
+    **order: bool,
+) -> None:
+    """Two CTAs with three tiles each, of two samples: more than the stages that they have."""
+    kernel = Kernel(
+        PERSISTENT, ELEMENT="bf16", INPUTS=inputs, OUTPUTS=outputs, GATED=gated, TRANSPOSED=transposed,
+        changes=changes,
+    )  # fmt: skip
+    shared = 2 * inputs * ((1 + gated) * outputs + 256) + 1024
+    hold_projections(
+        kernel, 2, 384, shared, (2, 12, 26), 2,
+        inputs=inputs, outputs=outputs, gated=gated, transposed=transposed, **order,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "gated"),
+    [
+        (64, 192, 1),
+        pytest.param(128, 256, 1, marks=pytest.mark.slow),
+        pytest.param(256, 64, 0, marks=pytest.mark.slow),
+    ],
+)
+def test_projections_by_persistent_ctas(
+    inputs: int, outputs: int, gated: int, order: dict[str, bool]
+) -> None:
+    project_persistently(inputs=inputs, outputs=outputs, gated=gated, transposed=gated, **order)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "backward"),
+    [
+        # A tile is overwritten before it was read, or read before it was written.
+        ("mbarrier_wait(empty(state.index), state.phase ^ 1);", "", False),
+        ("mbarrier_wait(full(state.index), state.phase);", "", True),
+    ],
+)
+def test_tiles_replaced_too_early_or_read_too_early_are_seen(
+    right: str, wrong: str, backward: bool
+) -> None:
+    with pytest.raises((AssertionError, KernelError)):
+        # Many channels, so that the warpgroup that writes tiles is ahead of those that read them.
+        project_persistently(
+            outputs=512, gated=0, transposed=0, changes=((PERSISTENT, right, wrong),), backward=backward,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,12 +257,47 @@ def update(
     **order: bool,
 ) -> None:
     """Hold the updates of a last tile that is not full."""
-    batch, places = 2, 72 * (tile // 64)
+    places = 72 * (tile // 64)
     kernel = Kernel(
         "triangle_update_hopper.cu" if hopper else "triangle_update.cu",
         ELEMENT="bf16", HIDDEN=hidden, CHANNELS=channels, TILE_PLACES=tile, STAGES=stages, RESIDUAL=residual,
         CTAS_PER_SM=1,
     )  # fmt: skip
+    ring = max(stages * 128 * (128 if hopper else 144), hidden * (2 * tile + 16))
+    shared = tile * (2 * channels + 2 * hidden) + (1024 if hopper else 32 * tile) + ring
+    hold_updates(
+        kernel, (-(-places // tile), 2), 256, shared, (places,), places,
+        channels=channels, hidden=hidden, residual=residual, **order,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("residual", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_pairs_are_updated_by_persistent_ctas(residual: int, order: dict[str, bool]) -> None:
+    places = 312  # Two CTAs with three tiles each, the last of a sample not full.
+    kernel = Kernel("triangle_update_persistent.cu", ELEMENT="bf16", RESIDUAL=residual)
+    shared = 65536 + 2 * (32768 + 128 * 272) + 1024
+    hold_updates(
+        kernel, 2, 384, shared, (places, 2), places,
+        channels=128, hidden=128, residual=residual, **order,
+    )  # fmt: skip
+
+
+def hold_updates(
+    kernel: Kernel,
+    grid: int | tuple[int, ...],
+    threads: int,
+    shared: int,
+    extents: tuple[int, ...],
+    places: int,
+    *,
+    channels: int,
+    hidden: int,
+    residual: int,
+    **order: bool,
+) -> None:
+    """Hold what a kernel of updates writes for two samples, whose integer arguments are `extents`."""
+    batch = 2
     sums, sum_values = numbers(5, batch, hidden, places, scale=9.0)
     pairs, pair_values = numbers(6, batch, places, channels)
     sum_norm, sum_norm_values = numbers(7, 2, hidden)
@@ -190,15 +305,13 @@ def update(
     gates, gate_values = numbers(9, hidden, channels, scale=channels**-0.5)
     weights, weight_values = numbers(10, channels, hidden, scale=hidden**-0.5)
     out = np.full((batch, places, channels), 0x7FFF, np.uint16)
-    ring = max(stages * 128 * (128 if hopper else 144), hidden * (2 * tile + 16))
-    padding = 1024 if hopper else 32 * tile
     operands: list[Any] = [
         array.copy()
         for array in (sum_norm[0], sum_norm[1], pair_norm[0], pair_norm[1], gates, weights)
     ]
     kernel(
-        (-(-places // tile), batch), 256, sums, pairs, *operands, out, places, EPSILON,
-        shared=tile * (2 * channels + 2 * hidden) + padding + ring, late=[sums, pairs, *operands], **order,
+        grid, threads, sums, pairs, *operands, out, *extents, EPSILON,
+        shared=shared, late=[sums, pairs, *operands], **order,
     )  # fmt: skip
     normed = layer_norm(sum_values.swapaxes(1, 2), sum_norm_values[0], sum_norm_values[1])
     gate = sigmoid(

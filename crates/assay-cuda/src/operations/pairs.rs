@@ -23,6 +23,17 @@ const HOPPER: u32 = 90;
 /// Shared memory that a CTA takes besides what its launch asks for: variables of the kernels, and the system's.
 const FIXED_BYTES: u64 = 1024;
 const RESERVED_BYTES: u64 = 1024;
+/// A persistent kernel: a warpgroup that normalizes and two that multiply, places of a tile, tiles under way.
+const PERSISTENT_THREADS: u32 = 3 * 128;
+const PERSISTENT_PLACES: u64 = 128;
+const PERSISTENT_STAGES: u64 = 2;
+const PERSISTENT_FIXED_BYTES: u64 = 2048;
+/// Tiles of an SM from which it pays to read all weights first.
+const PERSISTENT_TILES: u64 = 2;
+/// Inputs whose rows lanes of a warp can share.
+const PERSISTENT_INPUTS: [u64; 3] = [64, 128, 256];
+/// Channels and sums of [`triangle_update`] for which there is a persistent kernel.
+const PERSISTENT_CHANNELS: u64 = 128;
 /// A swizzle atom, to which blocks of warpgroups are aligned, and a row of one.
 const ATOM_BYTES: u64 = 1024;
 const ATOM_ROW_BYTES: u64 = 128;
@@ -70,6 +81,28 @@ impl Tile {
             prefers_l1: false,
         }
     }
+}
+
+/// The launch of a persistent kernel on Hopper, where its weights fit into shared memory beside two tiles.
+fn persistent(
+    call: &Call<'_>,
+    batch: u64,
+    places: u64,
+    weight_bytes: u64,
+    tile_bytes: u64,
+) -> Option<LaunchConfig> {
+    let facts = call.queue.device().facts();
+    let shared_bytes = weight_bytes + PERSISTENT_STAGES * tile_bytes + ATOM_BYTES;
+    let tiles = batch * places.div_ceil(PERSISTENT_PLACES);
+    let fits = shared_bytes + PERSISTENT_FIXED_BYTES <= u64::from(facts.shared_bytes);
+    let pays = tiles >= PERSISTENT_TILES * u64::from(facts.multiprocessors);
+    (facts.capability == HOPPER && fits && pays).then_some(LaunchConfig {
+        grid: [facts.multiprocessors, 1, 1],
+        block: [PERSISTENT_THREADS, 1, 1],
+        shared_bytes: shared_bytes as u32,
+        cluster: 1,
+        prefers_l1: false,
+    })
 }
 
 /// Refuses operands that are not aligned to the accesses of the kernels.
@@ -122,6 +155,41 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
     operands.extend(gates.map(|gates| ("gates", gates)));
     check_alignment(call, &operands)?;
     let factors = 1 + u64::from(gates.is_some());
+    let transposed = call.integer("transposed")? != 0;
+    let element = call.float_type("x", x)?;
+    let epsilon = KernelArgument::F32(call.float("epsilon")?);
+    let launch = match PERSISTENT_INPUTS.contains(&inputs) {
+        true => {
+            let (weight_bytes, tile_bytes) =
+                (2 * factors * outputs * inputs, 2 * PERSISTENT_PLACES * inputs);
+            persistent(call, batch, places, weight_bytes, tile_bytes)
+        }
+        false => None,
+    };
+    if let Some(config) = launch {
+        let defines: [Define; 5] = [
+            ("ELEMENT", element.into()),
+            ("INPUTS", inputs.into()),
+            ("OUTPUTS", outputs.into()),
+            ("GATED", gates.is_some().into()),
+            ("TRANSPOSED", transposed.into()),
+        ];
+        let function = call.function("channel_projection_persistent", &defines)?;
+        let arguments = [
+            pointer(x),
+            pointer(norm_weight),
+            pointer(norm_bias),
+            pointer(weights),
+            pointer_or_null(gates),
+            pointer_or_null(mask),
+            pointer(out),
+            int(rows),
+            int(columns),
+            int(batch),
+            epsilon,
+        ];
+        return call.queue.launch(&function, config, &arguments);
+    }
     // Warpgroups side by side over places, where accumulators of two CTAs must fit into registers.
     let groups = |tile: Tile| {
         let steps_are_small =
@@ -145,12 +213,12 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
         hopper.filter(|tile| outputs.is_multiple_of(2 * PROJECTED_CHANNELS / groups(*tile)));
     let tile = hopper.map_or_else(|| Tile::find(call, inputs, generic_bytes), Ok)?;
     let mut defines: Vec<Define> = vec![
-        ("ELEMENT", call.float_type("x", x)?.into()),
+        ("ELEMENT", element.into()),
         ("INPUTS", inputs.into()),
         ("TILE_PLACES", tile.places.into()),
         ("STAGES", tile.stages.into()),
         ("GATED", gates.is_some().into()),
-        ("TRANSPOSED", (call.integer("transposed")? != 0).into()),
+        ("TRANSPOSED", transposed.into()),
         ("CTAS_PER_SM", tile.ctas_per_sm.into()),
     ];
     let (name, shared_bytes) = match hopper {
@@ -172,7 +240,7 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
         int(rows),
         int(columns),
         int(outputs),
-        KernelArgument::F32(call.float("epsilon")?),
+        epsilon,
     ];
     call.queue.launch(&function, tile.config(places, batch, shared_bytes), &arguments)
 }
@@ -206,6 +274,25 @@ pub(super) fn triangle_update(call: &Call<'_>) -> Result<()> {
         ["sums", "pairs", "sum_weight", "sum_bias", "pair_weight", "pair_bias", "gates", "weights"];
     check_alignment(call, &names.into_iter().zip(operands).collect::<Vec<_>>())?;
     check_alignment(call, &[("out", out)])?;
+    let element = call.float_type("pairs", pairs)?;
+    let residual = call.integer("residual")? != 0;
+    let epsilon = KernelArgument::F32(call.float("epsilon")?);
+    let mut arguments: Vec<KernelArgument> = operands.into_iter().map(pointer).collect();
+    arguments.extend([pointer(out), int(places)]);
+    let launch = match hidden == PERSISTENT_CHANNELS && channels == PERSISTENT_CHANNELS {
+        true => {
+            let tile_bytes =
+                PERSISTENT_PLACES * 2 * channels + hidden * row_bytes(PERSISTENT_PLACES);
+            persistent(call, batch, places, 4 * hidden * channels, tile_bytes)
+        }
+        false => None,
+    };
+    if let Some(config) = launch {
+        let defines: [Define; 2] = [("ELEMENT", element.into()), ("RESIDUAL", residual.into())];
+        let function = call.function("triangle_update_persistent", &defines)?;
+        arguments.extend([int(batch), epsilon]);
+        return call.queue.launch(&function, config, &arguments);
+    }
     let ring = |tile: Tile, slice: u64| (tile.stages * slice).max(hidden * row_bytes(tile.places));
     let hopper_bytes = |tile: Tile| {
         let slice = UPDATED_CHANNELS * ATOM_ROW_BYTES;
@@ -221,12 +308,12 @@ pub(super) fn triangle_update(call: &Call<'_>) -> Result<()> {
     };
     let tile = hopper.map_or_else(|| Tile::find(call, channels, generic_bytes), Ok)?;
     let defines: [Define; 7] = [
-        ("ELEMENT", call.float_type("pairs", pairs)?.into()),
+        ("ELEMENT", element.into()),
         ("HIDDEN", hidden.into()),
         ("CHANNELS", channels.into()),
         ("TILE_PLACES", tile.places.into()),
         ("STAGES", tile.stages.into()),
-        ("RESIDUAL", (call.integer("residual")? != 0).into()),
+        ("RESIDUAL", residual.into()),
         ("CTAS_PER_SM", tile.ctas_per_sm.into()),
     ];
     let (name, shared_bytes) = match hopper {
@@ -234,7 +321,6 @@ pub(super) fn triangle_update(call: &Call<'_>) -> Result<()> {
         None => ("triangle_update", generic_bytes(tile)),
     };
     let function = call.function(name, &defines)?;
-    let mut arguments: Vec<KernelArgument> = operands.into_iter().map(pointer).collect();
-    arguments.extend([pointer(out), int(places), KernelArgument::F32(call.float("epsilon")?)]);
+    arguments.push(epsilon);
     call.queue.launch(&function, tile.config(places, batch, shared_bytes), &arguments)
 }
