@@ -10,20 +10,15 @@ verified here: tests/gpu does.
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+import graph_timing
 from assay import ops, xp
 from assay.runtime import Array, Device
-from assay.runtime.graphs import capture_graph
 from assay.workloads.perception.configuration import KITTI, Configuration
-
-CALLS = 20
-"""Calls of a graph, whose launches then cost next to nothing."""
-REPLAYS = 15
 
 
 class Layer(NamedTuple):
@@ -93,24 +88,13 @@ def microseconds(layer: Layer, device: Device) -> float:
     places = (layer.rows // layer.stride, layer.columns // layer.stride)
     out = xp.empty((layer.filters, *places), dtype=xp.float32, device=device)
 
-    def calls(count: int = CALLS) -> None:
-        for _ in range(count):
-            ops.conv2d(
-                x, weight, bias, stride=layer.stride, padding=layer.kernel // 2, groups=layer.groups,
-                activation=layer.activation, out=out,
-            )  # fmt: skip
+    def call() -> None:
+        ops.conv2d(
+            x, weight, bias, stride=layer.stride, padding=layer.kernel // 2, groups=layer.groups,
+            activation=layer.activation, out=out,
+        )  # fmt: skip
 
-    calls(1)
-    with capture_graph(calls, device=device) as graph:
-        times = []
-        stream = device.current_stream()
-        for _ in range(3 + REPLAYS):
-            start = stream.record()
-            graph.replay()
-            end = stream.record()
-            end.synchronize()
-            times.append(end.elapsed_ns(start) / 1e3 / CALLS)
-    return statistics.median(times[3:])
+    return graph_timing.microseconds(call, device)
 
 
 def main() -> None:
