@@ -13,6 +13,7 @@ import pytest
 import assay.workloads.registry as registry
 from assay.bench.claims import running
 from assay.bench.claims.claim import Claim, ClaimData
+from assay.bench.harness import runner
 from assay.bench.harness.case import Absent, Settings
 from assay.bench.harness.program_check import TELLING_S, ProgramCheck
 from assay.bench.harness.seeding import FIRST_UNSEEN, seeded
@@ -234,6 +235,34 @@ def test_a_workload_is_a_suite_with_its_rivals(monkeypatch: pytest.MonkeyPatch) 
     assert not isinstance(numpy, Absent)
     assert numpy.name == "NumPy"
     assert absent == Absent("fastsums", "not installed (pip install fastsums)")
+
+
+def test_stages_are_those_of_the_rounds_without_the_first_call_that_warms_up() -> None:
+    class Staged(SummingProgram):
+        """A stage that says which run it was."""
+
+        runs = 0
+
+        def run(self) -> Mapping[str, float]:
+            self.runs += 1
+            return {**super().run(), "sum": float(self.runs)}
+
+    class Stages(RunningSums):
+        """Has it."""
+
+        rivals = ()
+
+        def prepare(
+            self, data: DataSet, device: Device, settings: Mapping[str, Setting]
+        ) -> Program:
+            return Staged(data)
+
+    (case,) = suite_for(Stages()).cases(Settings(Device("cpu"), quick=True))
+    plan = runner.SamplingPlan(0.01, 3, 5, 1e-4, 1.0, warm_up=2)
+    measured = runner.measure(case, plan, None)
+    runs = measured.stages["sum"][measured.own.name]
+    first = runs[0]
+    assert runs == [first + number for number in range(len(measured.own.rounds))]
 
 
 class Wrong(RunningSums):

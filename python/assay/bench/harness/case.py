@@ -145,8 +145,8 @@ class PreparedCase:
     note: str = ""
     degradations: Callable[[], Sequence[str]] = tuple
     """Fallbacks that were taken, reported after the measurement."""
-    stages: Callable[[], Mapping[str, Mapping[str, Sequence[float]]]] = dict
-    """Seconds of each stage of the timed calls, by subject; empty for one stage."""
+    stages: Callable[[Mapping[str, int]], Mapping[str, Mapping[str, Sequence[float]]]] = lambda _: {}
+    """Seconds of each stage of the last calls, so many of each subject; empty for one stage."""
 
 
 @dataclass(frozen=True, slots=True)

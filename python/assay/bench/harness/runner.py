@@ -117,7 +117,10 @@ def measure(
         cold=_is_cold(prepared, cache_bytes),
         note="; ".join(filter(None, [prepared.note, *dict.fromkeys(prepared.degradations())])),
         stalls=samplers[0].meter.total,
-        stages=prepared.stages(),
+        # Those of the rounds: what was first called to warm up may have compiled, too.
+        stages=prepared.stages(
+            {sampler.subject.name: sampler.count * sampler.calls for sampler in samplers}
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -147,7 +147,7 @@ def _prepare(workload: ArrayWorkload, settings: Settings, size: int, data: DataS
         serial_steps=work.serial_steps,
         note="; ".join(filter(None, notes)),
         degradations=lambda: [*check.complaints, *check.doubts],
-        stages=lambda: _stages(workload.subject, own, others),
+        stages=lambda calls: _stages(workload.subject, own, others, calls),
     )
 
 
@@ -181,15 +181,19 @@ class _Timed:
 
 
 def _stages(
-    subject: str, own: _Timed, others: Sequence[Subject | Absent]
+    subject: str, own: _Timed, others: Sequence[Subject | Absent], calls: Mapping[str, int]
 ) -> dict[str, dict[str, list[float]]]:
-    """Seconds of each stage of ours, and of rivals that have it."""
+    """Seconds of each stage of the last calls of ours, and of rivals that have it."""
     timed = {subject: own}
     for other in others:
         if isinstance(other, Subject) and isinstance(other.call, _Timed):
             timed[other.name] = other.call
     return {
-        stage: {who: one.stages[stage] for who, one in timed.items() if stage in one.stages}
+        stage: {
+            who: one.stages[stage][-calls[who] :]
+            for who, one in timed.items()
+            if stage in one.stages and calls[who]
+        }
         for stage in own.stages
     }
 
