@@ -493,8 +493,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "channel_projection_persistent.cu":
             if architecture == "sm_90a":
                 # Trunks of 128 channels with as many hidden ones; without gates, more inputs fit.
-                planes = ((128, 256, 1), (64, 256, 1), (256, 128, 0))
-                for element, (inputs, outputs, gated), transposed in product(HALF, planes, (0, 1)):
+                projections = ((128, 256, 1), (64, 256, 1), (256, 128, 0))
+                for element, (inputs, outputs, gated), transposed in product(
+                    HALF, projections, (0, 1)
+                ):
                     yield {"ELEMENT": element, "INPUTS": inputs, "OUTPUTS": outputs, "GATED": gated,
                            "TRANSPOSED": transposed}  # fmt: skip
         case "triangle_update_persistent.cu":
