@@ -1,5 +1,6 @@
 //! A book: matching by price, then by time.
 
+use crate::columns::State;
 use crate::event::{Event, Kind, Rejection, Side};
 use crate::level::Levels;
 use crate::orders::{NONE, Orders};
@@ -102,10 +103,10 @@ impl<L: Levels, O: Orders> Book<L, O> {
         (self.traded, self.notional) = (0.0, 0.0);
     }
 
-    /// The volume-weighted average price of all trades; NaN before the first.
+    /// The book as it is, after what an event traded.
     #[inline]
-    pub fn vwap(&self) -> f64 {
-        self.notional / self.traded
+    pub(crate) fn state(&mut self, trade: Trade) -> State {
+        State { top: self.top(), trade, traded: self.traded, notional: self.notional }
     }
 
     /// Applies an event, or says why it changes nothing.

@@ -1,5 +1,6 @@
 //! Events and what follows from them, as columns.
 
+use crate::book::{Top, Trade};
 use crate::event::{Event, Kind, Rejection, Side};
 use std::ops::Range;
 
@@ -59,13 +60,56 @@ impl Events<'_> {
     /// The event of a row.
     #[inline]
     pub(crate) fn at(&self, row: usize) -> Result<Event, Rejection> {
-        Ok(Event {
-            kind: Kind::of_code(self.kind[row]).ok_or(Rejection::UnknownKind)?,
-            side: Side::of_code(self.side[row]).ok_or(Rejection::UnknownSide)?,
-            order: self.order[row],
-            price: self.price[row],
-            quantity: self.quantity[row],
+        event(self.kind[row], self.side[row], self.order[row], self.price[row], self.quantity[row])
+    }
+
+    /// Instruments and events, row by row.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, Result<Event, Rejection>)> {
+        let codes = self.kind.iter().zip(self.side);
+        let what = self.order.iter().zip(self.price).zip(self.quantity);
+        let rows = self.instrument.iter().zip(codes).zip(what);
+        rows.map(|((&instrument, (&kind, &side)), ((&order, &price), &quantity))| {
+            (instrument, event(kind, side, order, price, quantity))
         })
+    }
+}
+
+/// What columns say of an event.
+#[inline(always)]
+fn event(kind: u8, side: u8, order: u64, price: i32, quantity: u32) -> Result<Event, Rejection> {
+    Ok(Event {
+        kind: Kind::of_code(kind).ok_or(Rejection::UnknownKind)?,
+        side: Side::of_code(side).ok_or(Rejection::UnknownSide)?,
+        order,
+        price,
+        quantity,
+    })
+}
+
+/// A book after an event, from which a row of [`Tops`] follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub top: Top,
+    pub trade: Trade,
+    /// All that traded so far, and price times quantity of it.
+    pub traded: f64,
+    pub notional: f64,
+}
+
+impl State {
+    /// Of an instrument that there is not.
+    pub const EMPTY: State = State {
+        top: Top::EMPTY,
+        trade: Trade { quantity: 0, notional: 0 },
+        traded: 0.0,
+        notional: 0.0,
+    };
+
+    /// The volume-weighted average price of all trades; NaN before the first.
+    #[inline]
+    fn vwap(&self) -> f64 {
+        self.notional / self.traded
     }
 }
 
@@ -107,65 +151,34 @@ impl Tops<'_> {
         .all(|rows| rows == length)
     }
 
-    /// Overwrites the rows from `first` on.
-    pub(crate) fn copy_from(&mut self, first: usize, rows: &Tops<'_>) {
-        fn copy<T: Copy>(to: &mut [T], first: usize, rows: &[T]) {
-            to[first..first + rows.len()].copy_from_slice(rows);
+    /// Writes the rows from `first` on, a column after the other.
+    pub(crate) fn write(&mut self, first: usize, states: &[State]) {
+        fn write<T>(column: &mut [T], first: usize, states: &[State], of: impl Fn(&State) -> T) {
+            for (to, state) in column[first..first + states.len()].iter_mut().zip(states) {
+                *to = of(state);
+            }
         }
-        copy(self.bid_price, first, rows.bid_price);
-        copy(self.bid_quantity, first, rows.bid_quantity);
-        copy(self.ask_price, first, rows.ask_price);
-        copy(self.ask_quantity, first, rows.ask_quantity);
-        copy(self.traded, first, rows.traded);
-        copy(self.notional, first, rows.notional);
-        copy(self.microprice, first, rows.microprice);
-        copy(self.vwap, first, rows.vwap);
-    }
-}
-
-/// Tops that stay in the cache until they are copied to where they belong, a block of a column at a time.
-///
-/// Eight columns that are written row by row are eight lines that the CPU reads before it overwrites
-/// them; a copy of a few KiB writes whole lines, which needs no read.
-#[derive(Clone, Debug)]
-pub(crate) struct TopsBlock {
-    bid_price: Vec<i32>,
-    bid_quantity: Vec<u64>,
-    ask_price: Vec<i32>,
-    ask_quantity: Vec<u64>,
-    traded: Vec<u32>,
-    notional: Vec<i64>,
-    microprice: Vec<f64>,
-    vwap: Vec<f64>,
-}
-
-impl TopsBlock {
-    /// For at most so many rows.
-    pub fn new(rows: usize) -> Self {
-        TopsBlock {
-            bid_price: vec![0; rows],
-            bid_quantity: vec![0; rows],
-            ask_price: vec![0; rows],
-            ask_quantity: vec![0; rows],
-            traded: vec![0; rows],
-            notional: vec![0; rows],
-            microprice: vec![0.0; rows],
-            vwap: vec![0.0; rows],
-        }
+        write(self.bid_price, first, states, |state| state.top.bid_price);
+        write(self.bid_quantity, first, states, |state| state.top.bid_quantity);
+        write(self.ask_price, first, states, |state| state.top.ask_price);
+        write(self.ask_quantity, first, states, |state| state.top.ask_quantity);
+        write(self.traded, first, states, |state| state.trade.quantity);
+        write(self.notional, first, states, |state| state.trade.notional);
+        write(self.microprice, first, states, |state| state.top.microprice());
+        write(self.vwap, first, states, State::vwap);
     }
 
-    /// The first rows.
-    pub fn rows(&mut self, rows: usize) -> Tops<'_> {
-        Tops {
-            bid_price: &mut self.bid_price[..rows],
-            bid_quantity: &mut self.bid_quantity[..rows],
-            ask_price: &mut self.ask_price[..rows],
-            ask_quantity: &mut self.ask_quantity[..rows],
-            traded: &mut self.traded[..rows],
-            notional: &mut self.notional[..rows],
-            microprice: &mut self.microprice[..rows],
-            vwap: &mut self.vwap[..rows],
-        }
+    /// Writes a row.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, row: usize, state: &State) {
+        self.bid_price[row] = state.top.bid_price;
+        self.bid_quantity[row] = state.top.bid_quantity;
+        self.ask_price[row] = state.top.ask_price;
+        self.ask_quantity[row] = state.top.ask_quantity;
+        self.traded[row] = state.trade.quantity;
+        self.notional[row] = state.trade.notional;
+        self.microprice[row] = state.top.microprice();
+        self.vwap[row] = state.vwap();
     }
 }
 
@@ -195,17 +208,5 @@ impl Depths<'_> {
         ]
         .into_iter()
         .all(|length| Some(length) == rows.checked_mul(self.levels))
-    }
-
-    /// Some of the rows.
-    pub(crate) fn rows(&mut self, rows: Range<usize>) -> Depths<'_> {
-        let places = rows.start * self.levels..rows.end * self.levels;
-        Depths {
-            levels: self.levels,
-            bid_price: &mut self.bid_price[places.clone()],
-            bid_quantity: &mut self.bid_quantity[places.clone()],
-            ask_price: &mut self.ask_price[places.clone()],
-            ask_quantity: &mut self.ask_quantity[places],
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! Events of many instruments, a batch at a time.
 
-use crate::book::{Book, Fill, FillSink, NO_ASK, NO_BID, Top, Trade};
-use crate::columns::{Depths, Events, Tops, TopsBlock};
-use crate::event::{Rejection, Side};
+use crate::book::{Book, Fill, NO_ASK, NO_BID, Trade};
+use crate::columns::{Depths, Events, State, Tops};
+use crate::event::{Event, Rejection, Side};
 use crate::level::Levels;
 use crate::orders::Orders;
 
-/// Rows whose tops are in L1 beside the books' best levels, and whose columns are long enough to copy.
-const BLOCK_ROWS: usize = 512;
+/// Rows whose states are in L1 beside the books' best levels.
+const BLOCK_ROWS: usize = 256;
 
 /// What became of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -54,57 +54,35 @@ pub struct Books<L, O> {
     books: Vec<Book<L, O>>,
     /// Rows of a batch by instrument, kept for the next batch.
     rows: Vec<u32>,
-    block: TopsBlock,
+    /// States of a block of rows.
+    states: Vec<State>,
 }
 
 impl<L: Levels + Clone, O: Orders + Clone> Books<L, O> {
     /// A book each, all empty.
     pub fn new(instruments: usize, levels: L, orders: O) -> Self {
         let book = Book::new(levels, orders);
-        let block = TopsBlock::new(BLOCK_ROWS);
-        Books { books: vec![book; instruments], rows: Vec::new(), block }
+        let states = Vec::with_capacity(BLOCK_ROWS);
+        Books { books: vec![book; instruments], rows: Vec::new(), states }
     }
 }
 
 impl<L: Levels, O: Orders> Books<L, O> {
-    #[inline]
-    fn apply(
-        &mut self,
-        events: &Events<'_>,
-        row: usize,
-        fills: &mut impl FillSink,
-    ) -> (Result<Trade, Rejection>, Option<&mut Book<L, O>>) {
-        let Some(book) = self.books.get_mut(usize::from(events.instrument[row])) else {
-            return (Err(Rejection::UnknownInstrument), None);
-        };
-        let trade = events.at(row).and_then(|event| book.apply(&event, fills));
-        (trade, Some(book))
-    }
-
-    #[inline]
+    /// Applies an event; returns its book after it.
+    #[inline(always)]
     fn step(
         &mut self,
-        events: &Events<'_>,
-        row: usize,
-        tops: &mut Tops<'_>,
-        depths: Option<&mut Depths<'_>>,
-    ) -> Result<(), Rejection> {
-        let (trade, mut book) = self.apply(events, row, &mut ());
-        if let Some(depths) = depths {
-            write_depth(book.as_deref(), row, depths);
-        }
-        let (top, vwap) =
-            book.as_mut().map_or((Top::EMPTY, f64::NAN), |book| (book.top(), book.vwap()));
-        tops.bid_price[row] = top.bid_price;
-        tops.bid_quantity[row] = top.bid_quantity;
-        tops.ask_price[row] = top.ask_price;
-        tops.ask_quantity[row] = top.ask_quantity;
-        tops.microprice[row] = top.microprice();
-        tops.vwap[row] = vwap;
-        let Trade { quantity, notional } = *trade.as_ref().unwrap_or(&Trade::default());
-        tops.traded[row] = quantity;
-        tops.notional[row] = notional;
-        trade.map(|_| ())
+        instrument: u16,
+        event: Result<Event, Rejection>,
+    ) -> (State, Option<Rejection>) {
+        let Some(book) = self.books.get_mut(usize::from(instrument)) else {
+            return (State::EMPTY, Some(Rejection::UnknownInstrument));
+        };
+        let (trade, rejection) = match event.and_then(|event| book.apply(&event, &mut ())) {
+            Ok(trade) => (trade, None),
+            Err(rejection) => (Trade::default(), Some(rejection)),
+        };
+        (book.state(trade), rejection)
     }
 
     /// Orders rows by instrument, those of an instrument as they came.
@@ -162,35 +140,44 @@ impl<L: Levels + Send, O: Orders + Send> Replay for Books<L, O> {
             assert!(depths.is_of_length(events.len()), "depths have the events' length");
         }
         let mut replayed = Replayed::default();
-        let mut note = |row: usize, outcome: Result<(), Rejection>| {
-            if let Err(rejection) = outcome {
+        let mut note = |row: usize, rejection: Option<Rejection>| {
+            if let Some(rejection) = rejection {
                 replayed.rejected += 1;
                 if replayed.first.is_none_or(|(first, _)| row < first) {
                     replayed.first = Some((row, rejection));
                 }
             }
         };
+        let mut states = std::mem::take(&mut self.states);
         // A row is a 32-bit number where rows are sorted.
         if grouped && u32::try_from(events.len()).is_ok() {
             let rows = self.group(events);
-            for &row in &rows {
-                note(row as usize, self.step(events, row as usize, tops, depths.as_deref_mut()));
+            for row in rows.iter().map(|&row| row as usize) {
+                let instrument = events.instrument[row];
+                let (state, rejection) = self.step(instrument, events.at(row));
+                tops.set(row, &state);
+                if let Some(depths) = &mut depths {
+                    write_depth(self.books.get(usize::from(instrument)), row, depths);
+                }
+                note(row, rejection);
             }
             self.rows = rows;
         } else {
-            let mut block = std::mem::replace(&mut self.block, TopsBlock::new(0));
             for first in (0..events.len()).step_by(BLOCK_ROWS) {
+                states.clear();
                 let rows = first..(first + BLOCK_ROWS).min(events.len());
-                let own = events.rows(rows.clone());
-                let mut of_block = block.rows(rows.len());
-                let mut depths = depths.as_mut().map(|depths| depths.rows(rows.clone()));
-                for row in 0..rows.len() {
-                    note(first + row, self.step(&own, row, &mut of_block, depths.as_mut()));
+                for (row, (instrument, event)) in rows.clone().zip(events.rows(rows).iter()) {
+                    let (state, rejection) = self.step(instrument, event);
+                    states.push(state);
+                    if let Some(depths) = &mut depths {
+                        write_depth(self.books.get(usize::from(instrument)), row, depths);
+                    }
+                    note(row, rejection);
                 }
-                tops.copy_from(first, &of_block);
+                tops.write(first, &states);
             }
-            self.block = block;
         }
+        self.states = states;
         replayed
     }
 
@@ -199,7 +186,10 @@ impl<L: Levels + Send, O: Orders + Send> Replay for Books<L, O> {
         let mut fills = Vec::new();
         let mut of_event = Vec::new();
         for row in 0..events.len() {
-            let _ = self.apply(events, row, &mut of_event);
+            let book = self.books.get_mut(usize::from(events.instrument[row]));
+            if let (Some(book), Ok(event)) = (book, events.at(row)) {
+                let _ = book.apply(&event, &mut of_event);
+            }
             fills.extend(of_event.drain(..).map(|fill| (row, fill)));
         }
         fills
