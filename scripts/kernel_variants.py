@@ -492,8 +492,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                            "STAGES": stages, "RESIDUAL": residual, "CTAS_PER_SM": ctas}  # fmt: skip
         case "channel_projection_persistent.cu":
             if architecture == "sm_90a":
-                # Trunks of 128 channels with as many hidden ones; without gates, more inputs fit.
-                projections = ((128, 256, 1), (64, 256, 1), (256, 128, 0))
+                # Trunks of 128 channels with as many hidden ones.
+                projections = ((128, 256, 1), (64, 256, 1), (128, 128, 0))
                 for element, (inputs, outputs, gated), transposed in product(
                     HALF, projections, (0, 1)
                 ):

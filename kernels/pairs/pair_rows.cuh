@@ -5,8 +5,9 @@
 
 // The rows of a tile, of WIDTH elements each, that a thread of a warpgroup has a part of: LANES of them share a row.
 template <class T, int WIDTH, int ROWS> struct TileRows {
-    static constexpr int LANES = WIDTH / 8, AT_ONCE = 128 / LANES, COUNT = ROWS / AT_ONCE;
+    static constexpr int LANES = WIDTH / 8, AT_ONCE = 128 / LANES, COUNT = ROWS / AT_ONCE, TOGETHER = 4;
     static_assert(LANES <= 32 && COUNT * AT_ONCE == ROWS, "rows that lanes of a warp share");
+    static_assert(COUNT % TOGETHER == 0, "rows that a thread reduces together");
     uint4 words[COUNT], gains, shifts;
 
     DEVICE void load_norm(const T* weight, const T* bias) {
@@ -19,43 +20,54 @@ template <class T, int WIDTH, int ROWS> struct TileRows {
         for (int i = 0; i < COUNT; i++)
             words[i] = load16(x + i64(source(min(row(i), count - 1))) * WIDTH + lane() * 8);
     }
-    // Writes LayerNorm of the rows to shared memory; the variance is the two-pass one, in single precision.
+    // Writes LayerNorm of the rows to shared memory; the variance is the two-pass one, in single precision. Rows are
+    // reduced four at a time: shuffles of a row wait for each other, and ptxas interleaves no rows of a loop by itself.
     template <class Tile> DEVICE void normalize(u32 tile, float epsilon) const {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            float v[8], sum = 0.0f, square = 0.0f;
+        for (int first = 0; first < COUNT; first += TOGETHER) {
+            float v[TOGETHER][8], sums[TOGETHER] = {}, squares[TOGETHER] = {};
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 pair = unpack<T>(word(words[i], j));
-                v[2 * j] = pair.x;
-                v[2 * j + 1] = pair.y;
-                sum += pair.x + pair.y;
-            }
-            const float mean = over_row(sum) / WIDTH;
+            for (int r = 0; r < TOGETHER; r++)
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                v[j] -= mean;
-                square = fmaf(v[j], v[j], square);
-            }
-            const float factor = rsqrtf(over_row(square) / WIDTH + epsilon);
-            u32 out[4];
+                for (int j = 0; j < 4; j++) {
+                    const float2 pair = unpack<T>(word(words[first + r], j));
+                    v[r][2 * j] = pair.x;
+                    v[r][2 * j + 1] = pair.y;
+                    sums[r] += pair.x + pair.y;
+                }
+            over_rows(sums);
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 gain = unpack<T>(word(gains, j)), shift = unpack<T>(word(shifts, j));
-                out[j] = pack<T>(v[2 * j] * factor * gain.x + shift.x, v[2 * j + 1] * factor * gain.y + shift.y);
+            for (int r = 0; r < TOGETHER; r++)
+#pragma unroll
+                for (int j = 0; j < 8; j++) {
+                    v[r][j] -= sums[r] / WIDTH;
+                    squares[r] = fmaf(v[r][j], v[r][j], squares[r]);
+                }
+            over_rows(squares);
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++) {
+                const float factor = rsqrtf(squares[r] / WIDTH + epsilon);
+                u32 out[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const float2 gain = unpack<T>(word(gains, j)), shift = unpack<T>(word(shifts, j));
+                    out[j] = pack<T>(v[r][2 * j] * factor * gain.x + shift.x,
+                                     v[r][2 * j + 1] * factor * gain.y + shift.y);
+                }
+                store16_shared(tile + Tile::at(row(first + r), lane()), make_uint4(out[0], out[1], out[2], out[3]));
             }
-            store16_shared(tile + Tile::at(row(i), lane()), make_uint4(out[0], out[1], out[2], out[3]));
         }
     }
 
   private:
     DEVICE static int lane() { return threadIdx.x % LANES; }
     DEVICE static int row(int i) { return i * AT_ONCE + threadIdx.x % 128 / LANES; }
-    DEVICE static float over_row(float v) {
+    DEVICE static void over_rows(float (&v)[TOGETHER]) {
 #pragma unroll
         for (int offset = LANES / 2; offset; offset >>= 1)
-            v += __shfl_xor_sync(~0u, v, offset);
-        return v;
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                v[r] += __shfl_xor_sync(~0u, v[r], offset);
     }
 };
 

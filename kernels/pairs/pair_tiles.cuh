@@ -11,8 +11,8 @@ constexpr int SLICE_K = 64, SLICE_CHUNKS = SLICE_K / 8;
 // Bytes of a row of so many elements in shared memory: an odd number of 16 bytes, so that ldmatrix does not conflict.
 __device__ constexpr int row_bytes(int elements) { return elements * 2 + 16; }
 
-// One operation of the special function unit where an exponential and a reciprocal are two; its error, 2^-12, is that
-// of a rounding to fp16.
+// One operation of the special function unit where an exponential and a reciprocal are two. Its absolute error, 2^-12,
+// is that of rounding a gate between 0.5 and 1 to fp16; gates near zero have fewer exact bits.
 DEVICE float logistic(float v) { return fmaf(tanh_approx(0.5f * v), 0.5f, 0.5f); }
 
 // Sums of eight elements and eight.

@@ -20,14 +20,14 @@ constexpr int WIDTH = 128, SLICES = WIDTH / SLICE_K, MATRIX_BYTES = SLICES * WID
 constexpr int TILE_BYTES = SLICES * TILE_PLACES * 128, SUM_BYTES = row_bytes(TILE_PLACES);
 constexpr int STAGE_BYTES = TILE_BYTES + WIDTH * SUM_BYTES;
 // Of 65,536: rows of a tile wait in the registers of the first warpgroup, sums in those of the others.
-constexpr int PRODUCER_REGISTERS = 136, CONSUMER_REGISTERS = 184;
+constexpr int PRODUCER_REGISTERS = 152, CONSUMER_REGISTERS = 176;
 
 KERNEL __launch_bounds__(CTA_THREADS, 1)
 triangle_update_persistent(const ELEMENT* sums, const ELEMENT* pairs, const ELEMENT* sum_weight,
                            const ELEMENT* sum_bias, const ELEMENT* pair_weight, const ELEMENT* pair_bias,
                            const ELEMENT* gates, const ELEMENT* weights, ELEMENT* out, int places, int batch,
                            float epsilon TRACE_PARAMETER) {
-    TRACE_SPAN(0);
+    TRACE_SPAN(128);  // the first warpgroup leaves before its tiles are multiplied
     extern __shared__ u8 dynamic[];
     __shared__ __align__(16) float norm[2][WIDTH];
     __shared__ u64 barriers[3][STAGES];
@@ -133,6 +133,8 @@ triangle_update_persistent(const ELEMENT* sums, const ELEMENT* pairs, const ELEM
 #pragma unroll
             for (int h = 0; h < 2; h++)
                 factor[h] = rsqrtf(over_quad(factor[h]) / WIDTH + epsilon);
+            // Over already: its branch keeps ptxas from moving these statistics behind the wait for products.
+            mbarrier_wait(sums_full(state.index), state.phase);
             wgmma_wait<0>();
 #pragma unroll
             for (int s = 0; s < WIDTH / 16; s++)
@@ -159,23 +161,35 @@ triangle_update_persistent(const ELEMENT* sums, const ELEMENT* pairs, const ELEM
                 wgmma_rs(products, gated[s], smem_descriptor(weight_tile + s / 4 * WIDTH * 128 + s % 4 * 32, 16), s > 0,
                          ELEMENT());
             wgmma_commit();
+            // Pairs that are added are loaded at once: `out` may be theirs, so that behind a store each load would wait
+            // for the one before it.
+            const i64 first = i64(tile / sample_tiles) * places + first_place;
+            uint4 residuals[2][WIDTH / 32];
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+#pragma unroll
+                for (int n = 0; n < WIDTH / 32; n++)
+                    if (RESIDUAL)
+                        residuals[h][n] = load16(pairs + (first + min(warp_place + h * 8 + g, count - 1)) * WIDTH +
+                                                 (n * 4 + t) * 8);
             wgmma_wait<0>();
             // Lane t of a quad stores a block of eight outputs, 16 bytes.
-            const i64 first = i64(tile / sample_tiles) * places + first_place;
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const int place = warp_place + h * 8 + g;
 #pragma unroll
-                for (int n = 0; n < WIDTH / 8; n += 4) {
+                for (int n = 0; n < WIDTH / 32; n++) {
                     u32 words[4];
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        words[j] = pack<ELEMENT>(products[(n + j) * 4 + h * 2], products[(n + j) * 4 + h * 2 + 1]);
+                    for (int j = 0; j < 4; j++) {
+                        const float* product = products + (n * 4 + j) * 4 + h * 2;
+                        words[j] = pack<ELEMENT>(product[0], product[1]);
+                    }
                     transpose_quad(words, t);
-                    const i64 at = (first + place) * WIDTH + (n + t) * 8;
                     if (place < count) {
                         const uint4 update = make_uint4(words[0], words[1], words[2], words[3]);
-                        store16(out + at, RESIDUAL ? add_elements<ELEMENT>(update, load16(pairs + at)) : update);
+                        store16(out + (first + place) * WIDTH + (n * 4 + t) * 8,
+                                RESIDUAL ? add_elements<ELEMENT>(update, residuals[h][n]) : update);
                     }
                 }
             }

@@ -152,7 +152,7 @@ PERSISTENT = "channel_projection_persistent.cu"
 def project_persistently(
     *,
     inputs: int = 64,
-    outputs: int = 192,
+    outputs: int = 256,
     gated: int,
     transposed: int,
     changes: Changes = (),
@@ -174,9 +174,9 @@ def project_persistently(
 @pytest.mark.parametrize(
     ("inputs", "outputs", "gated"),
     [
-        (64, 192, 1),
+        (64, 256, 1),
         pytest.param(128, 256, 1, marks=pytest.mark.slow),
-        pytest.param(256, 64, 0, marks=pytest.mark.slow),
+        pytest.param(128, 128, 0, marks=pytest.mark.slow),
     ],
 )
 def test_projections_by_persistent_ctas(

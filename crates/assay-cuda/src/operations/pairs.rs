@@ -30,8 +30,10 @@ const PERSISTENT_STAGES: u64 = 2;
 const PERSISTENT_FIXED_BYTES: u64 = 2048;
 /// Tiles of an SM from which it pays to read all weights first.
 const PERSISTENT_TILES: u64 = 2;
-/// Inputs whose rows lanes of a warp can share.
-const PERSISTENT_INPUTS: [u64; 3] = [64, 128, 256];
+/// Inputs of which a tile's rows fit into the registers of a warpgroup.
+const PERSISTENT_INPUTS: [u64; 2] = [64, 128];
+/// Outputs of which each warpgroup that multiplies has as many.
+const PERSISTENT_OUTPUTS: u64 = 2 * PROJECTED_CHANNELS;
 /// Channels and sums of [`triangle_update`] for which there is a persistent kernel.
 const PERSISTENT_CHANNELS: u64 = 128;
 /// A swizzle atom, to which blocks of warpgroups are aligned, and a row of one.
@@ -158,7 +160,8 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
     let transposed = call.integer("transposed")? != 0;
     let element = call.float_type("x", x)?;
     let epsilon = KernelArgument::F32(call.float("epsilon")?);
-    let launch = match PERSISTENT_INPUTS.contains(&inputs) {
+    let shared_evenly = outputs.is_multiple_of(PERSISTENT_OUTPUTS);
+    let launch = match PERSISTENT_INPUTS.contains(&inputs) && shared_evenly {
         true => {
             let (weight_bytes, tile_bytes) =
                 (2 * factors * outputs * inputs, 2 * PERSISTENT_PLACES * inputs);
