@@ -1,6 +1,5 @@
 //! A book: matching by price, then by time.
 
-use crate::columns::State;
 use crate::event::{Event, Kind, Rejection, Side};
 use crate::level::Levels;
 use crate::orders::{NONE, Orders};
@@ -74,6 +73,32 @@ impl Top {
         }
         let (bid, ask) = (self.bid_quantity as f64, self.ask_quantity as f64);
         (f64::from(self.bid_price) * ask + f64::from(self.ask_price) * bid) / (bid + ask)
+    }
+}
+
+/// A book after an event, from which a row of [`Tops`](crate::Tops) follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub top: Top,
+    pub trade: Trade,
+    /// All that traded so far, and price times quantity of it.
+    pub traded: f64,
+    pub notional: f64,
+}
+
+impl State {
+    /// Of an instrument that there is not.
+    pub const EMPTY: State = State {
+        top: Top::EMPTY,
+        trade: Trade { quantity: 0, notional: 0 },
+        traded: 0.0,
+        notional: 0.0,
+    };
+
+    /// The volume-weighted average price of all trades; NaN before the first.
+    #[inline]
+    pub fn vwap(&self) -> f64 {
+        self.notional / self.traded
     }
 }
 

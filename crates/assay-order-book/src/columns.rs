@@ -1,6 +1,6 @@
 //! Events and what follows from them, as columns.
 
-use crate::book::{Top, Trade};
+use crate::book::State;
 use crate::event::{Event, Kind, Rejection, Side};
 use std::ops::Range;
 
@@ -85,32 +85,6 @@ fn event(kind: u8, side: u8, order: u64, price: i32, quantity: u32) -> Result<Ev
         price,
         quantity,
     })
-}
-
-/// A book after an event, from which a row of [`Tops`] follows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State {
-    pub top: Top,
-    pub trade: Trade,
-    /// All that traded so far, and price times quantity of it.
-    pub traded: f64,
-    pub notional: f64,
-}
-
-impl State {
-    /// Of an instrument that there is not.
-    pub const EMPTY: State = State {
-        top: Top::EMPTY,
-        trade: Trade { quantity: 0, notional: 0 },
-        traded: 0.0,
-        notional: 0.0,
-    };
-
-    /// The volume-weighted average price of all trades; NaN before the first.
-    #[inline]
-    fn vwap(&self) -> f64 {
-        self.notional / self.traded
-    }
 }
 
 /// Columns of the top of the book of an event's instrument after it, and of what it traded.

@@ -1,7 +1,7 @@
 //! Events of many instruments, a batch at a time.
 
-use crate::book::{Book, Fill, NO_ASK, NO_BID, Trade};
-use crate::columns::{Depths, Events, State, Tops};
+use crate::book::{Book, Fill, NO_ASK, NO_BID, State, Trade};
+use crate::columns::{Depths, Events, Tops};
 use crate::event::{Event, Rejection, Side};
 use crate::level::Levels;
 use crate::orders::Orders;
