@@ -29,6 +29,9 @@ class Behavior:
     has_completions: bool = True
     fails: Callable[[int], str | None] = lambda number: None
     """How the request with this number fails: 500, drop, garbage, error, hang; None does not."""
+    has_chats: bool = True
+    delta: Callable[[int], dict[str, Any]] | None = None
+    """What a chat says instead of a word, by how many tokens were said."""
     silent_chunks: int = 0
     """Chunks of a chat before the first token that only name the role."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -76,7 +79,7 @@ class _Server:
         if path == "/v1/models":
             card = {"id": "m", "root": "llama-3.1-8b", "max_model_len": 4096}
             return await _plain(writer, 200, {"data": [card]})
-        chat = path == "/v1/chat/completions"
+        chat = path == "/v1/chat/completions" and self.behavior.has_chats
         if not chat and not (path == "/v1/completions" and self.behavior.has_completions):
             return await _plain(writer, 404, {"error": {"message": "no such path"}})
         asked = json.loads(body)
@@ -109,6 +112,8 @@ class _Server:
             await asyncio.sleep(due_s - loop.time())
             size = min(behavior.chunk, asked["max_tokens"] - made)
             choice = {"delta": {"content": "word " * size}} if chat else {"text": "word " * size}
+            if chat and behavior.delta is not None:
+                choice = {"delta": behavior.delta(made)}
             writer.write(frame(_event({"choices": [choice]})))
             made += size
             due_s += behavior.itl_s

@@ -20,6 +20,7 @@ from assay.http_client import ServerError
 from assay.load.client import ClientOptions, LoadClient, Progress
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.openai_api.address import KEY_VARIABLE
+from assay.openai_api.answers import PART
 
 
 def closed(concurrency: int, count: int, tokens: int = 5) -> Workload:
@@ -183,6 +184,59 @@ def test_chats_where_there_are_no_completions() -> None:
     # The chunk that names the role came at once: it is no token.
     assert found.figures["median_ttft_ms"] >= 50
     assert len(found.records[0].itls_s) == 4
+
+
+CHAT = PlannedRequest(
+    0,
+    "system: Be brief.\n\nuser: Why?\n\nassistant:",
+    5,
+    fields={"tools": [{"type": "function"}], "stop": "end", "model": "gpt"},
+    messages=({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}),
+)
+MIXED = Workload("mixed", "", (CHAT, PlannedRequest(1, "a prompt", 5)), "closed", 1)
+
+
+def test_a_conversation_is_sent_as_a_chat_and_a_prompt_as_a_completion() -> None:
+    behavior = Behavior()
+    with streaming_server(behavior) as url:
+        found = run_window(url, MIXED, Window(requests=2))
+    chat, completion = behavior.bodies[-2:]
+    assert chat["messages"] == list(CHAT.messages)
+    assert (chat["tools"], chat["stop"], chat["model"]) == ([{"type": "function"}], "end", "m")
+    assert (completion["prompt"], "messages" in completion) == ("a prompt", False)
+    assert found.errors == 0
+    assert found.details["interface"] == "/v1/chat/completions, /v1/completions"
+    assert found.details["notes"] == (
+        "requests for models that the server does not list ask for m",
+    )
+
+
+def test_a_conversation_is_one_text_where_there_are_no_chats() -> None:
+    behavior = Behavior(has_chats=False)
+    with streaming_server(behavior) as url:
+        found = run_window(url, MIXED, Window(requests=2))
+    asked = behavior.bodies[-2]
+    assert asked["prompt"] == CHAT.prompt
+    assert (asked["stop"], "tools" in asked) == ("end", False)
+    assert found.details["interface"] == "/v1/completions"
+    assert found.details["notes"][0].startswith(
+        "conversations are sent as one text with the roles named: the server answers "
+        "/v1/chat/completions with HTTP 404"
+    )
+
+
+def test_thoughts_text_and_calls_are_told_apart() -> None:
+    said = [
+        {"reasoning_content": "so"},
+        {"reasoning_content": "on"},
+        {"content": "a"},
+        {"content": "b"},
+        {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+    ]
+    with streaming_server(Behavior(delta=lambda made: said[made])) as url:
+        found = run_window(url, MIXED, Window(requests=1))
+    # A parser that takes a thought for text changes an answer, too.
+    assert found.records[0].output == f"{PART}soon{PART}ab{PART}f{{}}"
 
 
 def test_a_field_that_the_server_refuses_is_left_out_and_said() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from assay.load.connection import Exchange
 from assay.load.workloads.measurement import RequestRecord
 from assay.openai_api.address import shown
-from assay.openai_api.answers import event_finish, event_text, token_counts
+from assay.openai_api.answers import PART, event_finish, event_parts, token_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,15 @@ def _failed(sent: Sent, error: str) -> RequestRecord:
 
 
 def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, Any, str, str | None]:
-    """Arrivals of tokens, the whole text, the last usage, why it ended, and the server's error, if any."""
+    """Arrivals of tokens, the whole text, the last usage, why it ended, and the server's error, if any.
+
+    What arrives before anything is said is no first token, or to send an empty chunk would be fast.
+    """
     arrivals: list[float] = []
+    unsaid = 0
     texts: list[str] = []
     usage: Any = None
-    finish_reason = ""
+    finish_reason, kind = "", "text"
     for now_s, line in _lines(pieces):
         if not line.startswith(b"data:"):
             continue
@@ -96,11 +100,15 @@ def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, An
         if isinstance(event.get("usage"), dict):
             usage = event["usage"]
         finish_reason = event_finish(event) or finish_reason
-        text = event_text(event)
-        if text or _is_silent_token(event):
+        parts = list(event_parts(event))
+        if parts and not texts:
+            unsaid = len(arrivals)
+        if parts or _is_silent_token(event):
             arrivals.append(now_s)
-            texts.append(text)
-    return arrivals, "".join(texts), usage, finish_reason, None
+        for part, text in parts:
+            texts.append(text if part == kind else PART + text)
+            kind = part
+    return arrivals[unsaid:], "".join(texts), usage, finish_reason, None
 
 
 def _is_silent_token(event: dict[str, Any]) -> bool:

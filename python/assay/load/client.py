@@ -26,8 +26,9 @@ from assay.load.connection import Connection, Exchange, connect, request_bytes
 from assay.load.pacing import Answered, Schedule, run_closed, run_open
 from assay.load.window import summarize
 from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.readers.jsonl import CHAT_FIELDS
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
-from assay.openai_api.address import ServerAddress
+from assay.openai_api.address import ServerAddress, shown
 from assay.openai_api.answers import (
     CHAT,
     COMPLETIONS,
@@ -88,6 +89,8 @@ class LoadClient(Closing):
         self._idle: list[Connection] = []
         self._model: ServedModel | None = None
         self._path = COMPLETIONS
+        self._takes_chats: bool | None = None
+        """Whether conversations are sent as chats; None until a workload has one."""
         self._ignores_end = True
         self._is_prepared = False
         self._reopened = 0
@@ -124,6 +127,7 @@ class LoadClient(Closing):
         """
         check_window(workload, window)
         self.prepare()
+        self._prepare_chats(workload)
         schedule = Schedule(workload, window)
         encoded = {
             number: self._encode(workload.requests[number]) for number in schedule.distinct()
@@ -194,7 +198,7 @@ class LoadClient(Closing):
             details={
                 "url": self.address.url,
                 "model": self._model.name if self._model else None,
-                "interface": self._path,
+                "interface": ", ".join(sorted({self._path_of(one) for one in workload.requests})),
                 "reopened_connections": self._reopened,
                 "notes": (*self.notes, *_repeated(workload, len(records))),
             },
@@ -283,6 +287,21 @@ class LoadClient(Closing):
         body = completion_body(path, model, "hello", 1, ignores_end=self._ignores_end)
         return await self._whole("POST", path, body)
 
+    def _prepare_chats(self, workload: Workload) -> None:
+        """Find out whether conversations can be sent as chats, by one probe where there are any."""
+        if self._takes_chats is not None or not any(one.messages for one in workload.requests):
+            return
+        if self._path == CHAT or self.options.interface == "completions":
+            self._takes_chats = self._path == CHAT
+            why = "as --interface completions asks"
+        else:
+            answer = self._runner.run(self._probe(CHAT, self.model().name))
+            self._takes_chats = answer.status == 200
+            said = shown(answer.body.decode("utf-8", "replace"))
+            why = f"the server answers {CHAT} with HTTP {answer.status}: {said}"
+        if not self._takes_chats:
+            self.notes.append(f"conversations are sent as one text with the roles named: {why}")
+
     async def _served(self) -> ServedModel:
         if self._model is None and self.options.model is not None:
             self._model = ServedModel(self.options.model, self.options.model, None)
@@ -316,16 +335,40 @@ class LoadClient(Closing):
 
     def _encode(self, request: PlannedRequest) -> bytes:
         assert self._model is not None
+        path = self._path_of(request)
+        is_chat = path == CHAT
         body = completion_body(
-            self._path,
+            path,
             self._model.name,
             request.prompt,
             request.max_tokens,
             ignores_end=self._ignores_end,
             sampling=request.sampling,
+            messages=request.messages,
         )
-        data = json.dumps({**body, **request.fields}).encode()
-        return request_bytes(self.address, "POST", self._path, self._headers, data)
+        body |= self._fields(request, is_chat=is_chat)
+        data = json.dumps(body).encode()
+        return request_bytes(self.address, "POST", path, self._headers, data)
+
+    def _path_of(self, request: PlannedRequest) -> str:
+        return CHAT if request.messages and self._takes_chats else self._path
+
+    def _fields(self, request: PlannedRequest, *, is_chat: bool) -> dict[str, Any]:
+        """The request's own fields, without those that this server, or its interface, would refuse."""
+        assert self._model is not None
+        fields = dict(request.fields)
+        if not self._ignores_end:
+            fields.pop("ignore_eos", None)
+        if not is_chat:
+            fields = {name: value for name, value in fields.items() if name not in CHAT_FIELDS}
+        asked = fields.get("model")
+        if asked is not None and asked not in self._model.listed:
+            # Recorded at another server: this one would refuse the name.
+            del fields["model"]
+            note = f"requests for models that the server does not list ask for {self._model.name}"
+            if note not in self.notes:
+                self.notes.append(note)
+        return fields
 
 
 def _allow_connections(schedule: Schedule) -> None:

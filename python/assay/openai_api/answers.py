@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ class ServedModel:
     root: str
     """Where the weights come from, as far as the server says; else the name."""
     context_limit: int | None
+    listed: frozenset[str] = frozenset()
+    """All names that it may be asked for: adapters have their own."""
 
 
 def served_model(url: str, data: Any) -> ServedModel:
@@ -44,6 +46,11 @@ def served_model(url: str, data: Any) -> ServedModel:
         name,
         root if isinstance(root, str) and root else name,
         limit if isinstance(limit, int) and limit > 0 else None,
+        frozenset(
+            model["id"]
+            for model in listed or ()
+            if isinstance(model, dict) and isinstance(model.get("id"), str)
+        ),
     )
 
 
@@ -55,8 +62,12 @@ def completion_body(
     *,
     ignores_end: bool,
     sampling: Mapping[str, float | int] | None = None,
+    messages: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A request for a streamed answer of `tokens` tokens with its usage; greedy by default."""
+    """A request for a streamed answer of `tokens` tokens with its usage; greedy by default.
+
+    A chat has these messages, or the prompt as a user's.
+    """
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": tokens,
@@ -68,8 +79,37 @@ def completion_body(
         body["ignore_eos"] = True
     body |= dict(sampling or {})
     if path == CHAT:
-        return body | {"messages": [{"role": "user", "content": prompt}]}
+        return body | {"messages": [*messages] or [{"role": "user", "content": prompt}]}
     return body | {"prompt": prompt}
+
+
+PART: Final = "\x1e"
+"""Stands in an answer where it goes on as something else: a thought, a call of a tool, the text behind."""
+
+
+def event_parts(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a chunk of either interface adds: its kind, and its text.
+
+    >>> list(event_parts({"choices": [{"delta": {"reasoning": "so", "content": "a"}}]}))
+    [('thought', 'so'), ('text', 'a')]
+    >>> list(event_parts({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}}]}))
+    [('call', 'f{}')]
+    """
+    choices = event.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if not isinstance(choice, dict):
+            continue
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = {}
+        parts = (
+            ("thought", [delta.get("reasoning_content"), delta.get("reasoning")]),
+            ("text", [choice.get("text"), delta.get("content")]),
+            ("call", _of_tool_calls(delta.get("tool_calls"))),
+        )
+        for kind, texts in parts:
+            if text := "".join(text for text in texts if isinstance(text, str)):
+                yield kind, text
 
 
 def event_text(event: Mapping[str, Any]) -> str:
@@ -77,21 +117,8 @@ def event_text(event: Mapping[str, Any]) -> str:
 
     >>> event_text({"choices": [{"delta": {"content": "a"}}]}), event_text({"choices": [{"text": "b"}]})
     ('a', 'b')
-    >>> event_text({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}}]})
-    'f{}'
     """
-    found = ""
-    choices = event.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if not isinstance(choice, dict):
-            continue
-        delta = choice.get("delta")
-        parts = [choice.get("text")]
-        if isinstance(delta, dict):
-            parts += [delta.get(name) for name in ("content", "reasoning_content", "reasoning")]
-            parts += _of_tool_calls(delta.get("tool_calls"))
-        found += "".join(part for part in parts if isinstance(part, str))
-    return found
+    return "".join(text for _, text in event_parts(event))
 
 
 def _of_tool_calls(calls: Any) -> list[Any]:

@@ -124,6 +124,13 @@ def test_tokenize_and_back(http: httpx.Client) -> None:
         ("/tokenize", {}),
         ("/tokenize", {"prompt": "a", "messages": [{"role": "user", "content": "a"}]}),
         ("/tokenize", {"prompt": "a", "model": "other"}),
+        (
+            "/tokenize",
+            {
+                "messages": [{"role": "user", "content": "a"}],
+                "chat_template_kwargs": {"messages": "b"},
+            },
+        ),
         ("/detokenize", {"tokens": [257]}),
     ],
 )

@@ -12,6 +12,7 @@ from assay.engine import SamplingParams
 from assay.improve.engines.http import HttpEngine
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.observe.importers.detect import open_trace
+from assay.openai_api.exchange import exchange_json
 
 WORKLOAD = Workload(
     "test",
@@ -51,6 +52,29 @@ def test_the_same_requests_find_an_empty_prefix_cache_without_a_restart(engine):
         found = engine.measure(WORKLOAD, Window(requests=4))
         assert (found.errors, found.output_tokens) == (0, 32)
     assert engine.server.record == first
+
+
+def test_a_conversation_is_asked_as_a_chat_and_the_server_led_along_its_answer(engine):
+    said = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"})
+    chats = (
+        PlannedRequest(0, "user: Why?", 8, messages=said),
+        PlannedRequest(1, "user: Why?", 8, messages=said, sampling={"temperature": 0.5, "seed": 3}),
+    )
+    found = engine.measure(Workload("chats", "", chats, concurrency=1), Window(requests=2))
+    assert (found.errors, found.details["interface"]) == (0, "/v1/chat/completions")
+    # The chat template's marks are tokens of the prompt.
+    assert found.records[0].prompt_tokens > 3
+    given = list(zip(chats, [record.output for record in found.records], strict=True))
+    # The synthetic model says bytes that are no characters: behind those nobody can be led.
+    for judged in engine.follow(given, 0.1):
+        assert judged is None or judged.gaps == pytest.approx((0.0,) * len(judged.gaps), abs=1e-5)
+    body = {"messages": said, "model": "synthetic", "max_tokens": 1, "temperature": 0.0}
+    asked = {"logprobs": True, "top_logprobs": 2, "ignore_eos": True}
+    answer = exchange_json(engine.address, "/v1/chat/completions", body | asked)
+    [first] = answer["choices"][0]["logprobs"]["content"]
+    # One token behind the conversation is what the chat itself says of it.
+    [position] = engine._prober.positions("synthetic", engine._served.rendered(chats[0]), 1)
+    assert position.logprob == pytest.approx(first["logprob"], abs=1e-5)
 
 
 def test_answers_come_as_tokens(engine):

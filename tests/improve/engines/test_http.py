@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
-from assay.improve.engines import adapter as adapters, leaving, process
+from assay.http_client import ServerError
+from assay.improve.engines import adapter as adapters, following, leaving, process
 from assay.improve.engines.http import HttpEngine
-from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
+from assay.improve.engines.protocol import Engine, EngineLostError, Followed, TrialFailedError
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 SERVER = Path(__file__).with_name("fake_llama_server.py")
@@ -494,3 +495,18 @@ def test_a_server_whose_variables_cannot_be_read_is_not_replaced(
     with pytest.raises(InputError, match=f"expected its variables in /proc/{somebody_elses.pid}"):
         engines()
     assert process.listener(port) == somebody_elses.pid
+
+
+def test_an_answer_that_the_server_refuses_to_be_led_along_is_not_judged(engines, monkeypatch):
+    engine = engines()
+
+    def along(prober, server, model, given, tie):
+        if given[1] == "too long":
+            raise ServerError("/v1/completions: expected success, got 400", status=400)
+        return Followed((0.0,))
+
+    monkeypatch.setattr(following, "along", along)
+    request = WORKLOAD.requests[0]
+    judged = engine.follow([(request, "too long"), (request, "short")], 0.1)
+    assert judged == [None, Followed((0.0,))]
+    assert any("cannot be judged" in text for text in engine.describe().degradations)

@@ -53,6 +53,43 @@ def test_a_closed_window_asks_for_exactly_its_requests(own: OwnEngine) -> None:
     assert found.errors == 0
 
 
+CHAT = PlannedRequest(
+    0,
+    "user: Why?",
+    24,
+    fields={
+        "response_format": {"type": "json_object"},
+        "ignore_eos": False,
+        "reasoning_effort": "low",
+    },
+    messages=({"role": "user", "content": [{"type": "text", "text": "Why?"}]},),
+)
+
+
+def test_a_conversation_is_rendered_by_the_models_template_and_its_answer_formed(
+    own: OwnEngine,
+) -> None:
+    template = own.engine.files.chat_template
+    assert template is not None
+    rendered = template.render([{"role": "user", "content": "Why?"}])
+    chats = Workload("chats", "", (CHAT,), concurrency=1)
+    [record] = own.measure(chats, Window(requests=1)).records
+    assert record.error is None
+    assert record.prompt_tokens == len(
+        own.engine.files.tokenizer.encode(rendered, add_special=False)
+    )
+    assert own.engine.files.tokenizer.decode(record.output).lstrip().startswith("{")
+    # Led along behind a part of it, a grammar would begin anew.
+    assert own.follow([(CHAT, record.output)], 0.1) == [None]
+    free = dataclasses.replace(CHAT, fields={})
+    [followed] = own.follow([(free, record.output)], 0.1)
+    assert followed is not None
+    assert len(followed.gaps) == len(record.output)
+    assert own.describe().degradations[-1] == (
+        "not applied in this process: reasoning_effort; assay serve does"
+    )
+
+
 def test_records_are_consistent_with_the_engine_alone(own: OwnEngine) -> None:
     found = own.measure(CLOSED, Window(requests=3))
     for record, request in zip(found.records, REQUESTS, strict=False):

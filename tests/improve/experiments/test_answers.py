@@ -6,14 +6,15 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from planted_engine import PlantedEngine, planted_workload
 from scipy import stats
 
 from assay.improve.engines import following
-from assay.improve.engines.probing import Position, positions
-from assay.improve.engines.protocol import Followed
+from assay.improve.engines.probing import Position, Prober, Prompt, positions
+from assay.improve.engines.protocol import Followed, Given
 from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.outputs.bounds import answers_needed, changed_rate, level_of
 from assay.improve.experiments.outputs.judging import garbling_evidence, judge, near_tie
@@ -21,6 +22,8 @@ from assay.improve.experiments.outputs.ledger import answers_gate
 from assay.improve.experiments.result import ComparedAnswers, DifferingAnswer, GateResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
+from assay.load.workloads.workload import PlannedRequest
+from assay.openai_api.answers import PART
 
 SETTINGS = ExperimentSettings(budget_s=120.0, block_s=0.5, noise_sd=0.015)
 FASTER = Candidate("threads=2", ("threads",), {"threads": 2}, "rounding", "safe", hot=True)
@@ -127,6 +130,80 @@ def test_a_token_that_the_server_would_not_say_ends_it() -> None:
 def test_a_server_without_log_probabilities_tells_nothing() -> None:
     assert following.led(lambda *_: [], "Q:", " a", 1, 0.1) is None
     assert judge(None, 0.1, "rounding", greedy=True).kind == "not judged"
+
+
+def test_parts_of_characters_are_compared_as_bytes() -> None:
+    said = [(r"bytes:\xe4\xb8", -0.1), (r"bytes:\x96", -0.1), ("!", -0.1)]
+
+    def ask(stands: str, tokens: int) -> list[Position]:
+        rest = said[{"": 0, "\u4e16": 2}[stands] :]
+        return [Position(token, logprob, {token: logprob, "?": -0.15}) for token, logprob in rest]
+
+    followed = following.led(ask, "", "\u4e16?", 3, tie=0.1)
+    assert followed is not None
+    assert followed.gaps == pytest.approx((0.0, 0.0, 0.05))
+    # An answer in which a part of a character was replaced leads nowhere behind it.
+    cut = following.led(ask, "", "\u4e16\ufffd", 3, tie=0.1)
+    assert cut == Followed((0.0, 0.0), is_whole=False)
+
+
+class ChatServer:
+    """The tokens of a conversation are 1, 2, 3; those of a text behind it are its characters."""
+
+    def rendered(self, request: PlannedRequest) -> tuple[int, ...] | None:
+        return (1, 2, 3) if request.messages[0]["content"] == "Why?" else None
+
+    def continued(self, text: str) -> tuple[int, ...]:
+        return tuple(map(ord, text))
+
+
+class TokenProber(Prober):
+    """Says "ab" behind tokens, with "x" as the rival of "b"."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+
+    def positions(self, model: str, prompt: Prompt, max_tokens: int) -> list[Position]:
+        assert not isinstance(prompt, str)
+        self.asked.append(list(prompt))
+        said = len(prompt) - 3
+        top = [{"a": -0.1, "~": -9.0}, {"b": -0.3, "x": -0.35}][said:]
+        return [
+            Position(max(one, key=lambda token: one[token]), max(one.values()), one) for one in top
+        ]
+
+    def scored(self, model: str, prompt: Prompt) -> list[Position]:
+        return [Position("?", -0.5, {})] * (len(prompt) - 1) + [Position("!", -2.0, {})]
+
+
+def chat(content: str = "Why?", **fields: Any) -> PlannedRequest:
+    return PlannedRequest(0, "Why?", 2, messages=({"role": "user", "content": content},), **fields)
+
+
+def test_a_server_is_led_along_a_chat_by_the_tokens_of_its_template() -> None:
+    prober = TokenProber()
+    followed = following.along(prober, ChatServer(), "m", (chat(), "ax"), 0.1)
+    assert followed is not None
+    assert followed.gaps == pytest.approx((0.0, 0.05))
+    assert prober.asked == [[1, 2, 3]]
+    sampled = chat(sampling={"temperature": 1.0})
+    scored = following.along(prober, ChatServer(), "m", (sampled, "ab"), 0.1)
+    # The tokens of the conversation are not the answer's.
+    assert scored is not None
+    assert scored.logprobs == (-0.5, -2.0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param((chat("Who?"), "ab"), id="a server that renders no conversation"),
+        pytest.param((chat(), f"a thought{PART}ab"), id="marks of thoughts are not in the answer"),
+        pytest.param((chat(fields={"response_format": {}}), "ab"), id="a grammar would begin anew"),
+        pytest.param((chat(fields={"tool_choice": "required"}), "ab"), id="a forced call"),
+    ],
+)
+def test_an_answer_behind_which_no_server_can_be_led_is_not_judged(given: Given) -> None:
+    assert following.along(TokenProber(), ChatServer(), "m", given, 0.1) is None
 
 
 def test_positions_of_both_interfaces() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from planted_engine import START, PlantedEngine, planted_workload
 
-from assay.improve.engines.protocol import Engine
+from assay.http_client import ServerError
+from assay.improve.engines.protocol import Engine, ProbeAnswer
 from assay.improve.experiments.correctness import baseline_reference, correctness_gate
 from assay.improve.experiments.experiment import ExperimentLostError, run_experiment
 from assay.improve.experiments.result import Block, ExperimentResult
@@ -196,6 +198,26 @@ def test_a_crash_in_a_block_keeps_what_was_measured_and_goes_back() -> None:
         # A crash of the control is not the candidate's: it must not become a constraint.
         assert ("the control failed" in result.reason) == (result.failure == "")
     assert blamed == {"crash", ""}
+
+
+def test_a_server_that_refuses_a_probe_fails_the_trial_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = PlantedEngine()
+    probe = engine.probe
+
+    def refusing(prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
+        if engine.settings() != START:
+            raise ServerError("/v1/completions: expected success, got 429", status=429)
+        return probe(prompts, max_tokens)
+
+    monkeypatch.setattr(engine, "probe", refusing)
+    result = run(engine, {"threads": 2})
+    assert (result.verdict, result.failure) == ("invalid", "")
+    assert result.reason == "a probe failed: /v1/completions: expected success, got 429"
+    # A gate's refusal is final: the search does not ask for it again.
+    assert [gate.gate for gate in result.gates if not gate.passed] == ["correctness"]
+    assert engine.settings() == START
 
 
 def test_a_lost_engine_is_raised_with_what_is_known() -> None:

@@ -32,11 +32,30 @@ def test_a_saved_workload_comes_back_byte_for_byte(
 
 def test_texts_of_any_kind_survive(tmp_path: Path) -> None:
     request = PlannedRequest(
-        0, 'a "b"\n\u00e9\u4e16\t\\', 3, 0.1 + 0.2, 2, {"seed": 1, "top_p": 0.1}
+        0,
+        'a "b"\n\u00e9\u4e16\t\\',
+        3,
+        0.1 + 0.2,
+        2,
+        {"seed": 1, "top_p": 0.1},
+        {"stop": ["\n"], "response_format": {"type": "json_object"}},
     )
     made = Workload("x", "y", (request,), "replay", None, None, notes=("a", "b"))
     save(made, tmp_path / "w.jsonl")
     assert read_requests(tmp_path / "w.jsonl") == made
+
+
+def test_conversations_come_back_with_their_text(tmp_path: Path) -> None:
+    messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"})
+    text = "system: Be brief.\n\nuser: Why?\n\nassistant:"
+    request = PlannedRequest(
+        0, text, 3, fields={"tools": [{"type": "function"}]}, messages=messages
+    )
+    made = Workload("x", "y", (request,), "closed", 1)
+    save(made, tmp_path / "w.jsonl")
+    assert read_requests(tmp_path / "w.jsonl") == made
+    other = replace(request, messages=messages[1:])
+    assert workload_hash(replace(made, requests=(other,))) != workload_hash(made)
 
 
 def test_the_hash_is_of_what_is_sent() -> None:
@@ -48,6 +67,9 @@ def test_the_hash_is_of_what_is_sent() -> None:
         replace(made, requests=made.requests[:2]),
         replace(made, requests=made.requests[::-1]),
         replace(made, requests=(replace(made.requests[0], max_tokens=1), *made.requests[1:])),
+        replace(
+            made, requests=(replace(made.requests[0], fields={"stop": "x"}), *made.requests[1:])
+        ),
         replace(made, arrival="replay"),
     ]
     assert len({digest, *map(workload_hash, changed)}) == 1 + len(changed)

@@ -218,9 +218,69 @@ def test_our_own_lines_and_those_of_other_tools(tmp_path: Path) -> None:
     assert read.notes == (
         "rows without a prompt: 1 left out",
         "conversations of which the first turn is sent: 1",
-        "conversations sent as one text with the roles named: 1",
         "requests without max_tokens, given 128 tokens of output: 1",
     )
+
+
+def test_conversations_keep_their_messages_tools_and_formats(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {}}]}
+    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    rows = [
+        {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 4, "model": "gpt", "n": 1},
+        {"body": {"messages": [{"role": "user", "content": parts}, called], "max_tokens": 4,
+                  "tools": tools, "tool_choice": "auto"}},
+        {"messages": [{"role": "user", "content": "As JSON"}], "max_tokens": 4, "stop": None,
+         "response_format": {"type": "json_object"}, "frequency_penalty": 0.5},
+    ]  # fmt: skip
+    read = read_requests(written(tmp_path / "requests.jsonl", *rows))
+    assert [list(request.messages) for request in read.requests] == [
+        rows[0]["messages"],
+        rows[1]["body"]["messages"],
+        rows[2]["messages"],
+    ]
+    # What has an end of its own is not made longer than that.
+    assert [request.fields for request in read.requests] == [
+        {"model": "gpt"},
+        {"tools": tools, "tool_choice": "auto", "ignore_eos": False},
+        {"response_format": {"type": "json_object"}, "frequency_penalty": 0.5, "ignore_eos": False},
+    ]
+    assert read.requests[1].prompt.startswith('user: a\n\nassistant: [{"id": "c"')
+    assert read.notes == ()
+
+
+def test_stop_texts_are_sent_and_what_prompts_cannot_have_is_counted(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "one", "max_tokens": 4, "stop": "end"},
+        {"body": {"prompt": "two", "max_tokens": 4, "stop": ["a", "b"], "tools": [{"type": "x"}]}},
+        {"prompt": "three", "max_tokens": 4, "stop": None},
+    ]
+    read = read_requests(written(tmp_path / "requests.jsonl", *rows))
+    assert [request.fields for request in read.requests] == [
+        {"stop": "end"},
+        {"stop": ["a", "b"]},
+        {},
+    ]
+    assert read.notes == ("prompts whose fields of chats (tools and the like) are not sent: 1",)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "x", "stop": 7}, "expected stop as OpenAI has it, got '7'"),
+        ({"prompt": "x", "stop": ["a", 7]}, "expected stop as texts"),
+        ({"prompt": "x", "response_format": "json"}, "expected response_format as OpenAI has it"),
+        ({"prompt": "x", "presence_penalty": True}, "expected presence_penalty as OpenAI has it"),
+        ({"messages": "hello"}, "expected a list of messages, got 'hello'"),
+        ({"messages": [{"content": "hello"}]}, "expected messages with a role"),
+        ({"messages": [{"role": "user"}]}, "expected messages with text"),
+    ],
+)
+def test_a_row_that_no_server_would_take_is_one_line(
+    tmp_path: Path, row: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"line 1: {message}"):
+        read_requests(written(tmp_path / "bad.jsonl", {**row, "max_tokens": 1}))
 
 
 def test_lines_with_times_are_a_replay_in_the_order_of_time(tmp_path: Path) -> None:

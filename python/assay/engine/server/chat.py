@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -114,7 +115,12 @@ def _check(body: ChatRequest) -> None:
             "max_tokens and max_completion_tokens mean the same: give one of them",
             param="max_completion_tokens",
         )
-    for name in body.chat_template_kwargs or ():
+    check_variables(body.chat_template_kwargs)
+
+
+def check_variables(variables: Mapping[str, Any] | None) -> None:
+    """Refuse variables of a chat template that have fields of their own."""
+    for name in variables or ():
         if name in _RESERVED:
             raise ApiError(f"{name} has a field of its own", param=f"chat_template_kwargs.{name}")
 

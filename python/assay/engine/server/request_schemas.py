@@ -337,6 +337,8 @@ class TokenizeRequest(Strict):
     model: Text | None = None
     prompt: Text | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=4096)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    chat_template_kwargs: Annotated[dict[VariableName, Scalar], Field(max_length=32)] | None = None
     add_special_tokens: StrictBool | None = None
     return_token_strs: StrictBool | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.engine.server.chat import check_variables
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import DetokenizeRequest, TokenizeRequest
 from assay.engine.server.response_schemas import DetokenizedPrompt, Tokens
@@ -16,7 +17,10 @@ async def tokenize(service: Service, body: TokenizeRequest) -> Tokens:
     text = body.prompt
     adds_special = body.add_special_tokens is not False
     if text is None:
-        text = service.render([message.for_template() for message in body.messages or ()], {})
+        check_variables(body.chat_template_kwargs)
+        tools = [tool.model_dump(exclude_none=True) for tool in body.tools or ()]
+        variables = {"tools": tools or None, **(body.chat_template_kwargs or {})}
+        text = service.render([one.for_template() for one in body.messages or ()], variables)
         adds_special = bool(body.add_special_tokens)
     encode = model.encode if adds_special else model.encode_rendered
     tokens = list(await run_off_loop(len(text), encode, text))

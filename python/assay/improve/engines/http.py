@@ -52,8 +52,6 @@ from assay.openai_api.address import ServerAddress
 
 FOLLOWED_AT_ONCE: Final = 4
 """Answers that a server is led along at once."""
-NO_SUCH_PATH: Final = (404, 405, 501)
-"""Statuses of a server that has chats alone, and no completions to be led along."""
 
 
 class HttpEngine(Engine):
@@ -269,19 +267,18 @@ class HttpEngine(Engine):
     def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Lead the server along texts: greedy continuations, or a scored text where it samples."""
         model = self._served.model().name
-        with self.server.watched("behind an answer"), ThreadPoolExecutor(FOLLOWED_AT_ONCE) as pool:
+
+        def along(given: Given) -> Followed | None:
             try:
-                return list(
-                    pool.map(
-                        lambda given: following.along(self._prober, model, given, tie), answers
-                    )
-                )
+                return following.along(self._prober, self._served, model, given, tie)
             except ServerError as error:
-                self.server.check("behind an answer")
-                if error.status not in NO_SUCH_PATH:
-                    raise
+                # It has chats alone, or refuses this one: too long for its context, too many at once.
                 self._note(f"answers that differ cannot be judged: {error.message}")
-                return [None for _ in answers]
+                return None
+
+        # The watch raises where the server ended meanwhile.
+        with self.server.watched("behind an answer"), ThreadPoolExecutor(FOLLOWED_AT_ONCE) as pool:
+            return list(pool.map(along, answers))
 
     def restarting(self) -> RestartingEngine:
         """This engine."""

@@ -17,7 +17,8 @@ from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.opening import SYNTHETIC
 from assay.engine.requests.outputs import Chunk
 from assay.improve.engines.disturbance import DisturbanceMeter
-from assay.improve.engines.own_window import OwnWindow, sampling_params
+from assay.improve.engines.own_requests import left_out, prompt_of, sampling_params
+from assay.improve.engines.own_window import OwnWindow, Prompt
 from assay.improve.engines.process import resident_bytes
 from assay.improve.engines.protocol import (
     RESIDENT,
@@ -32,7 +33,7 @@ from assay.improve.engines.protocol import (
 )
 from assay.load.window import summarize
 from assay.load.workloads.measurement import Measurement, Setting
-from assay.load.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload, is_constrained
 from assay.observe.capture import capture as recorded
 from assay.runtime.fingerprint import machine
 
@@ -60,6 +61,7 @@ class OwnEngine(EngineProtocol):
         """Drive an engine, which its opener closes; `source` is what `assay serve` opens."""
         self.engine: Final = engine
         self._source = source or source_of(engine)
+        self._notes: dict[str, None] = {}
         device = engine.device
         self._meter = DisturbanceMeter(device.ordinal if device.capabilities.is_gpu else None)
 
@@ -78,7 +80,7 @@ class OwnEngine(EngineProtocol):
             context_limit=engine.context_limit,
             synthetic=facts["synthetic"],
             details={name: facts[name] for name in _DETAILS},
-            degradations=(*facts["degradations"], *([gap] if gap else [])),
+            degradations=(*facts["degradations"], *([gap] if gap else []), *self._notes),
         )
 
     def knobs(self) -> Mapping[str, EngineKnob]:
@@ -102,12 +104,13 @@ class OwnEngine(EngineProtocol):
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Run a window, closed or open, on an empty prefix cache."""
         self._reserve(workload)
+        self._notes |= dict.fromkeys(left_out(self.engine.files, workload.requests))
         if window.warmup_requests:
             warmup = replace(window, requests=window.warmup_requests, seconds=None)
-            OwnWindow(self.engine, workload, warmup).run()
+            OwnWindow(self.engine, workload, warmup, self._prompt).run()
         self.engine.reset_prefix_cache()
         before = self.engine.statistics()
-        run = OwnWindow(self.engine, workload, window)
+        run = OwnWindow(self.engine, workload, window, self._prompt)
         started_at = time.time()
         cpu_before = time.process_time()
         self._meter.begin()
@@ -174,9 +177,9 @@ class OwnEngine(EngineProtocol):
             undo()
 
     def _scored(self, request: PlannedRequest, answer: str | tuple[int, ...]) -> Followed | None:
-        if isinstance(answer, str) or not answer:
+        if isinstance(answer, str) or not answer or is_constrained(request):
             return None
-        prompt = self.engine.files.tokenizer.encode(request.prompt)
+        prompt = self._tokens(request)
         scored = self.engine.score([*prompt, *answer], top=1)
         logprobs = [logprob for logprob in scored.logprobs[len(prompt) :] if logprob is not None]
         best = [top[0][1] for top in scored.top[len(prompt) :]]
@@ -190,11 +193,10 @@ class OwnEngine(EngineProtocol):
     def answers(self, workload: Workload, count: int) -> list[TokenPair]:
         """Tokens of the first prompts of a workload and of what the model answers."""
         requests = workload.requests[:count]
-        tokenizer = self.engine.files.tokenizer
         params = [sampling_params(request) for request in requests]
-        generate = self.engine.generate([request.prompt for request in requests], params)
+        generate = self.engine.generate([self._prompt(request) for request in requests], params)
         return [
-            (tuple(tokenizer.encode(request.prompt)), answer.token_ids)
+            (tuple(self._tokens(request)), answer.token_ids)
             for request, answer in zip(requests, generate, strict=True)
             if answer.error is None
         ]
@@ -206,7 +208,7 @@ class OwnEngine(EngineProtocol):
         self._reserve(workload)
         self.engine.reset_prefix_cache()
         with recorded(folder):
-            OwnWindow(self.engine, workload, window).run()
+            OwnWindow(self.engine, workload, window, self._prompt).run()
         return folder
 
     def launch_command(self, settings: Mapping[str, Setting]) -> str:
@@ -224,10 +226,17 @@ class OwnEngine(EngineProtocol):
     def close(self) -> None:
         """Nothing: who opened the engine closes it."""
 
+    def _prompt(self, request: PlannedRequest) -> Prompt:
+        return prompt_of(self.engine.files, request)
+
+    def _tokens(self, request: PlannedRequest) -> Sequence[int]:
+        prompt = self._prompt(request)
+        return self.engine.files.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+
     def _reserve(self, workload: Workload) -> None:
         """Grow the KV cache before the window: growing inside it would rebuild graphs."""
         longest = sorted(
-            _tokens_bound(request.prompt) + request.max_tokens for request in workload.requests
+            _tokens_bound(request) + request.max_tokens for request in workload.requests
         )
         at_once = min(workload.concurrency or len(longest), self.engine.settings.max_batch)
         block = self.engine.settings.block_tokens
@@ -254,9 +263,18 @@ _DETAILS: Final = (
 )
 
 
-def _tokens_bound(prompt: str) -> int:
-    """Tokens of a text at most, near enough to size a cache: a token has two bytes or more."""
-    return len(prompt.encode()) // 2 + 8
+def _tokens_bound(request: PlannedRequest) -> int:
+    """Tokens of a prompt at most, near enough to size a cache: a token has two bytes or more."""
+    size = len(request.prompt.encode()) // 2 + 8
+    if not request.messages:
+        return size
+    # Behind the text are marks of turns, and tools.
+    return (
+        size
+        + 16 * len(request.messages)
+        + len(str(request.fields.get("tools", "")).encode()) // 2
+        + 512
+    )
 
 
 def _capabilities(engine: Engine) -> frozenset[str]:

@@ -7,11 +7,12 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from assay.engine import SamplingParams
 from assay.engine.requests.outputs import StepOutput
 from assay.errors import AssayError, InputError
+from assay.improve.engines.own_requests import sampling_params
 from assay.load.workloads.measurement import RequestRecord
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
@@ -19,10 +20,13 @@ MAX_IDLE_S = 0.05
 """Longest sleep of an open loop that waits for the next arrival, so that Ctrl-C is heard."""
 
 
+Prompt = str | Sequence[int]
+
+
 class SteppedEngine(Protocol):
     """What a window needs of an engine of this process."""
 
-    def add_request(self, prompt: str, params: SamplingParams) -> str:
+    def add_request(self, prompt: Any, params: SamplingParams) -> str:
         """Queue a prompt; the id of the request."""
 
     def step(self) -> Sequence[StepOutput]:
@@ -83,22 +87,28 @@ def planned(workload: Workload, offset: int) -> Iterator[tuple[PlannedRequest, f
             cycle, number = cycle + 1, 0
 
 
-def sampling_params(request: PlannedRequest) -> SamplingParams:
-    """Greedy unless the request says otherwise; exactly as many tokens as asked for."""
-    given = {"temperature": 0.0, **request.sampling}
-    return SamplingParams(max_tokens=request.max_tokens, ignore_eos=True, **given)  # type: ignore[arg-type]
+def text_of(request: PlannedRequest) -> Prompt:
+    """The prompt of an engine that is given texts."""
+    return request.prompt
 
 
 class OwnWindow:
     """Runs one window; `records` and `seconds` afterwards are what it measured."""
 
-    def __init__(self, engine: SteppedEngine, workload: Workload, window: Window) -> None:
+    def __init__(
+        self,
+        engine: SteppedEngine,
+        workload: Workload,
+        window: Window,
+        prompt_of: Callable[[PlannedRequest], Prompt] = text_of,
+    ) -> None:
         """Prepare; nothing is sent yet."""
         if window.seconds is None and window.requests is None:
             raise InputError("window: expected seconds or requests, got neither")
         self.records: list[RequestRecord] = []
         self.seconds = 0.0
         self._engine = engine
+        self._prompt_of = prompt_of
         self._workload = workload
         self._window = window
         self._plan = planned(workload, window.offset)
@@ -166,7 +176,9 @@ class OwnWindow:
         )
         self._sent += 1
         try:
-            request_id = self._engine.add_request(request.prompt, sampling_params(request))
+            request_id = self._engine.add_request(
+                self._prompt_of(request), sampling_params(request)
+            )
         except AssayError as error:
             self.records.append(request_under_way.record(now, error.message))
             return

@@ -15,6 +15,10 @@ ALTERNATIVES: Final = 5
 """Best tokens asked for at each position: the most that OpenAI's own interface gives."""
 
 
+Prompt = str | Sequence[int]
+"""A text, or its tokens."""
+
+
 class Position(NamedTuple):
     """A token of a text, and those that might have stood there."""
 
@@ -38,21 +42,21 @@ class Prober:
             self.notes.append("the server gives no log-probabilities: answers are compared as text")
         return answer
 
-    def positions(self, model: str, prompt: str, max_tokens: int) -> list[Position]:
+    def positions(self, model: str, prompt: Prompt, max_tokens: int) -> list[Position]:
         """A greedy answer, token by token with the alternatives; none without log-probabilities."""
         return positions(self._completion(model, prompt, max_tokens))
 
-    def scored(self, model: str, text: str) -> list[Position]:
-        """Every token of a text with its log-probability; none where the server does not echo."""
+    def scored(self, model: str, prompt: Prompt) -> list[Position]:
+        """Every token of a prompt with its log-probability; none where the server does not echo."""
         fields = {"echo": True, "logprobs": 1, "max_tokens": 1}
-        return positions(self._completion(model, text, 1, fields))[:-1]
+        return positions(self._completion(model, prompt, 1, fields))[:-1]
 
     def _completion(
-        self, model: str, prompt: str, max_tokens: int, fields: Mapping[str, Any] | None = None
+        self, model: str, prompt: Prompt, max_tokens: int, fields: Mapping[str, Any] | None = None
     ) -> Any:
         body = {
             "model": model,
-            "prompt": prompt,
+            "prompt": prompt if isinstance(prompt, str) else list(prompt),
             "max_tokens": max_tokens,
             "temperature": 0.0,
             "seed": 0,

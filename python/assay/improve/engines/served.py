@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from assay.http_client import ServerError
 from assay.improve.engines import placement
@@ -12,9 +13,13 @@ from assay.improve.engines.process import cpu_seconds, process_environment, resi
 from assay.improve.engines.protocol import RESIDENT
 from assay.improve.engines.read_back import ReadBack, read_back
 from assay.improve.engines.supervised import SupervisedServer
+from assay.load.workloads.workload import PlannedRequest
 from assay.openai_api.address import ServerAddress
-from assay.openai_api.answers import MODELS, ServedModel, served_model
+from assay.openai_api.answers import MODELS, NO_SUCH_PATH, REFUSED_FIELD, ServedModel, served_model
 from assay.openai_api.exchange import exchange_json
+
+RENDERED: Final = ("tools", "chat_template_kwargs")
+"""Fields of a chat that its template reads."""
 
 
 @dataclass(slots=True)
@@ -54,14 +59,33 @@ class Served:
             )
         return self._model
 
-    def tokens(self, text: str) -> tuple[int, ...]:
+    def tokens(self, text: str, **fields: Any) -> tuple[int, ...]:
         """The tokens of a text, of a server that tokenizes."""
-        body = {"model": self.model().name, self.adapter.tokenize: text}
+        body = {"model": self.model().name, self.adapter.tokenize: text, **fields}
         data = exchange_json(self.address, "/tokenize", body)
         tokens = data.get("tokens") if isinstance(data, Mapping) else None
         if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
             raise ServerError(f"/tokenize: expected a list of tokens, got {str(data)[:100]}")
         return tuple(tokens)
+
+    def rendered(self, request: PlannedRequest) -> tuple[int, ...] | None:
+        """The tokens of a conversation as the chat template renders it; None of a server that tells none."""
+        if self.adapter.tokenize != "prompt":
+            return None
+        body = {"model": self.model().name, "messages": list(request.messages)}
+        given = {name: request.fields[name] for name in RENDERED if name in request.fields}
+        try:
+            data = exchange_json(self.address, "/tokenize", body | given)
+        except ServerError as error:
+            if error.status in (*REFUSED_FIELD, *NO_SUCH_PATH):
+                return None
+            raise
+        tokens = data.get("tokens") if isinstance(data, Mapping) else None
+        return tuple(tokens) if isinstance(tokens, list) else None
+
+    def continued(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text that stands behind others."""
+        return self.tokens(text, add_special_tokens=False)
 
     def gpu(self) -> int | None:
         """The GPU that it holds open; None for one of a CPU."""

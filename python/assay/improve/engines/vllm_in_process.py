@@ -34,6 +34,10 @@ from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 
 PROBE_ALTERNATIVES: Final = 5
+_PROMPTS_ALONE: Final = (
+    "an LLM of this process is given prompts: conversations are one text with the roles named, and "
+    "fields such as tools are left out; vllm serve gets both"
+)
 _CONFIG: Final = "vllm_config/"
 _IDENTITY: Final = {
     "model": "model_config/model",
@@ -156,6 +160,9 @@ class VllmInProcess(Engine):
 
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Run a window, closed or open, on an empty prefix cache."""
+        is_more = any(request.messages or request.fields for request in workload.requests)
+        if is_more and _PROMPTS_ALONE not in self._notes:
+            self._notes.append(_PROMPTS_ALONE)
         if window.warmup_requests:
             warmup = replace(window, requests=window.warmup_requests, seconds=None)
             OwnWindow(VllmStepper(self.llm), workload, warmup).run()

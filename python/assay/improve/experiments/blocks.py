@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import RESIDENT, Engine
@@ -27,6 +27,7 @@ LEAST_TRIED: Final = 6
 MOST_DROPPED: Final = 0.5
 
 OnBlock = Callable[[Block], None]
+Message = Mapping[str, Any]
 
 
 class Measured(NamedTuple):
@@ -110,9 +111,35 @@ class BlockMeter:
 def marked(workload: Workload, mark: str) -> Workload:
     """The same requests in other words: what prompts share they still share, and none was asked before."""
     requests = (
-        replace(request, prompt=f"{request.prompt} {mark}") for request in workload.requests
+        replace(
+            request,
+            prompt=f"{request.prompt} {mark}",
+            messages=marked_messages(request.messages, mark),
+        )
+        for request in workload.requests
     )
     return replace(workload, requests=tuple(requests))
+
+
+def marked_messages(messages: Sequence[Message], mark: str) -> tuple[Message, ...]:
+    """A conversation whose last message that has a text ends otherwise.
+
+    >>> marked_messages(({"role": "user", "content": "Why?"}, {"role": "tool", "content": None}), "7")
+    ({'role': 'user', 'content': 'Why? 7'}, {'role': 'tool', 'content': None})
+    """
+    last = max((at for at, one in enumerate(messages) if one.get("content")), default=-1)
+    return tuple(
+        {**message, "content": _marked(message["content"], mark)} if at == last else message
+        for at, message in enumerate(messages)
+    )
+
+
+def _marked(content: Any, mark: str) -> Any:
+    return (
+        f"{content} {mark}"
+        if isinstance(content, str)
+        else [*content, {"type": "text", "text": mark}]
+    )
 
 
 def _memory(measurement: Measurement) -> dict[str, float]:

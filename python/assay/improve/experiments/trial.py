@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from assay.http_client import ServerError
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.experiments import schedule
 from assay.improve.experiments.arms import Arms, RefusedError
@@ -20,6 +21,7 @@ from assay.improve.experiments.blocks import (
 )
 from assay.improve.experiments.confidence_sequence import ConfidenceSequence, Design
 from assay.improve.experiments.correctness import (
+    GATE as PROBES_GATE,
     Reference,
     baseline_reference,
     class_gate,
@@ -153,6 +155,8 @@ class Trial:
             if arms.toward == "control":
                 # Not the candidate's failure: nothing of it becomes a constraint of the search.
                 failure, reason = "", f"the control failed ({error.failure}): {error.message}"
+        except ServerError as error:
+            reason = f"the {arms.toward} failed: {error.message}"
         except GateFailed as failed:
             reason = str(failed)
         finally:
@@ -298,7 +302,7 @@ class Trial:
             if to_the_end:
                 until = self.begun + share * self.settings.budget_s
             self._answers.follow(self.engine, lambda: until - self.clock(), self.clock)
-        if self._answers.wrong:
+        if self._answers.are_refused:
             gate = self._answers.gate(self.settings.answer_confidence)
             assert gate is not None
             self._require(gate)
@@ -387,10 +391,15 @@ class Trial:
     def _probe(self, reference: Reference) -> None:
         """The correctness gate, before anything is timed."""
         texts = [prompt.text for prompt in PROMPTS]
-        answers = self.engine.probe(texts, self.settings.probe_tokens)
-        gate = correctness_gate(
-            reference, answers, self.candidate.correctness, self.settings.allow_lossy
-        )
+        try:
+            answers = self.engine.probe(texts, self.settings.probe_tokens)
+        except ServerError as error:
+            # It runs, and answers less than the control did.
+            gate = GateResult(PROBES_GATE, False, f"a probe failed: {error.message}")
+        else:
+            gate = correctness_gate(
+                reference, answers, self.candidate.correctness, self.settings.allow_lossy
+            )
         self._require(gate)
 
     def _settle(self, arm: Arm) -> None:
@@ -441,7 +450,7 @@ class Trial:
         for gate in self.gates:
             if not gate.passed:
                 verdict: Verdict = "regressed" if gate is slo else "invalid"
-                if gate is answers and not self._answers.wrong:
+                if gate is answers and not self._answers.are_refused:
                     # Nothing is wrong as far as is known: that is not far enough.
                     verdict = "undecided"
                 return self._result(verdict, f"{gate.gate}: {gate.statement}")

@@ -105,13 +105,17 @@ def _lines(workload: Workload) -> Iterator[str]:
 
 
 def _row(request: PlannedRequest, arrival: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"prompt": request.prompt, "max_tokens": request.max_tokens}
+    row: dict[str, Any] = {"max_tokens": request.max_tokens}
+    # The text of a conversation follows from its messages.
+    row |= {"messages": request.messages} if request.messages else {"prompt": request.prompt}
     if arrival != "closed" or request.arrival_s:
         row["arrival_s"] = request.arrival_s
     if request.prefix_tokens:
         row["prefix_tokens"] = request.prefix_tokens
     if request.sampling:
         row["sampling"] = dict(request.sampling)
+    if request.fields:
+        row["fields"] = dict(request.fields)
     return row
 
 

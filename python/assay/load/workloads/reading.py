@@ -187,6 +187,8 @@ def _planned(
             request.output_tokens,
             prefix_tokens=request.prefix_tokens or shared[number],
             sampling=dict(request.sampling),
+            fields=dict(request.fields),
+            messages=request.messages,
         )
         for number, request in enumerate(requests)
     )
@@ -216,7 +218,9 @@ def _as_saved(
             (row.arrival_s or 0.0) * time_scale,
             row.prefix_tokens,
             dict(row.sampling),
+            dict(row.fields),
             prompt_tokens=row.input_tokens or 0,
+            messages=row.messages,
         )
         for number, row in enumerate(rows[:limit])
     )

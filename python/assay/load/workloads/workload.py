@@ -10,6 +10,14 @@ ARRIVALS: Final = ("closed", "poisson", "burst", "replay", "ramp")
 """Closed loop: `concurrency` requests under way at once. The others are open loops; in a ramp, each
 pass of the requests is sent faster and faster."""
 
+CONSTRAINTS: Final = frozenset((
+    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+    "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty",
+))  # fmt: skip
+"""Fields of a request under which a model does not choose freely."""
+FREE_CHOICES: Final = ("auto", "none")
+"""Choices of tools that leave the model free."""
+
 Direction = Literal["higher", "lower"]
 
 
@@ -49,6 +57,9 @@ class PlannedRequest:
     """Other fields of the body: what an answer must look like, the name of an adapter."""
     prompt_tokens: int = 0
     """Of the prompt, by the count that its length was chosen by; 0 where its text alone is known."""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    """The conversation of a chat, sent as it is where the server has chats; `prompt` is then its text
+    with the roles named."""
 
 
 def is_greedy(request: PlannedRequest) -> bool:
@@ -58,6 +69,18 @@ def is_greedy(request: PlannedRequest) -> bool:
     True
     """
     return not request.sampling.get("temperature", 0.0)
+
+
+def is_constrained(request: PlannedRequest) -> bool:
+    """Whether fields say which tokens may come next: behind a part of the answer they would say others.
+
+    >>> is_constrained(PlannedRequest(0, "a", 8, fields={"stop": ["x"], "tool_choice": "auto"}))
+    False
+    """
+    fields = request.fields
+    return (
+        bool(CONSTRAINTS & fields.keys()) or fields.get("tool_choice", "auto") not in FREE_CHOICES
+    )
 
 
 @dataclass(frozen=True, slots=True)

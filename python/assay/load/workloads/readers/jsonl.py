@@ -3,14 +3,15 @@
     {"prompt": "Gravity is", "max_tokens": 32}
     {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 64, "arrival_s": 1.5}
 
-Rows of other tools that say the same with other names are read as well: `text` and `output_length`
-(AIPerf), `output_tokens_count` (GuideLLM), `turns` (Spec-Bench, MT-Bench: the first one), and OpenAI
-batch files, whose requests are in `body`.
+A conversation is sent as a chat, with its tools and the format of its answer. Rows that say the same
+with other names are read as well: `text` and `output_length` (AIPerf), `output_tokens_count` (GuideLLM),
+`turns` (Spec-Bench, MT-Bench: the first one), and OpenAI batch files, whose requests are in `body`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,19 @@ OUTPUTS: Final = (
     "max_tokens", "max_completion_tokens", "output_tokens", "output_length", "output_tokens_count",
 )  # fmt: skip
 SAMPLING: Final = ("temperature", "top_p", "top_k", "min_p", "seed")
+CHAT_FIELDS: Final[dict[str, Any]] = {
+    "tools": list, "tool_choice": (str, dict), "parallel_tool_calls": bool, "reasoning_effort": str,
+    "chat_template_kwargs": dict,
+}  # fmt: skip
+"""Fields of chats alone."""
+FIELDS: Final[dict[str, Any]] = {
+    "model": str, "stop": (str, list), "response_format": dict, "structured_outputs": dict, "logit_bias": dict,
+    "presence_penalty": (int, float), "frequency_penalty": (int, float), "repetition_penalty": (int, float),
+    **CHAT_FIELDS,
+}  # fmt: skip
+"""Fields that are sent as they stand, and what they hold."""
+END_THEMSELVES: Final = ("response_format", "structured_outputs", "tools")
+"""Fields of answers that have an end of their own: behind it there is nothing to generate."""
 
 
 def read(path: Path) -> Rows:
@@ -48,7 +62,8 @@ def read(path: Path) -> Rows:
 
 
 def _request(row: Mapping[str, Any], where: str) -> Recorded | LeftOut:
-    prompt = _prompt(row, where)
+    messages = _messages(row, where)
+    prompt = _conversation(messages) if messages else _prompt(row, where)
     if prompt is None:
         return LeftOut("rows without a prompt")
     given = next((row[name] for name in OUTPUTS if row.get(name) is not None), None)
@@ -60,6 +75,8 @@ def _request(row: Mapping[str, Any], where: str) -> Recorded | LeftOut:
         _arrival(row, where),
         prompt=prompt,
         sampling=_sampling(row, where),
+        fields=_fields(row, where),
+        messages=messages,
         input_tokens=tokens(row.get("prompt_tokens")),
         prefix_tokens=tokens(row.get("prefix_tokens")) or 0,
         assumed=tuple(_assumptions(row, given is not None)),
@@ -69,15 +86,13 @@ def _request(row: Mapping[str, Any], where: str) -> Recorded | LeftOut:
 def _assumptions(row: Mapping[str, Any], has_length: bool) -> Iterator[str]:
     if not has_length:
         yield f"requests without max_tokens, given {DEFAULT_OUTPUT_TOKENS} tokens of output"
-    if row.get("messages") is not None and len(row["messages"]) > 1:
-        yield "conversations sent as one text with the roles named"
     if isinstance(row.get("turns"), list) and len(row["turns"]) > 1:
         yield "conversations of which the first turn is sent"
+    if row.get("messages") is None and any(row.get(name) for name in CHAT_FIELDS):
+        yield "prompts whose fields of chats (tools and the like) are not sent"
 
 
 def _prompt(row: Mapping[str, Any], where: str) -> str | None:
-    if row.get("messages") is not None:
-        return _conversation(row["messages"], where)
     turns = row.get("turns")
     if isinstance(turns, list) and turns:
         row = turns[0] if isinstance(turns[0], dict) else {"prompt": turns[0]}
@@ -87,22 +102,38 @@ def _prompt(row: Mapping[str, Any], where: str) -> str | None:
     return prompt or None
 
 
-def _conversation(messages: Any, where: str) -> str:
-    """The messages as one text: roles are named unless there is one message only."""
+def _messages(row: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], ...]:
+    """The messages of a chat; none where the row is no chat."""
+    messages = row.get("messages")
+    if messages is None:
+        return ()
     if not isinstance(messages, list) or not messages:
         raise InputError(f"{where}: expected a list of messages, got {str(messages)[:40]!r}")
-    texts = []
     for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, list):
-            parts = [part.get("text") for part in content if isinstance(part, dict)]
-            content = "\n".join(part for part in parts if isinstance(part, str)) or None
-        if not isinstance(content, str):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise InputError(f"{where}: expected messages with a role, got {str(message)[:60]!r}")
+        if not isinstance(message.get("content"), str | list) and not message.get("tool_calls"):
             raise InputError(f"{where}: expected messages with text, got {str(message)[:60]!r}")
-        texts.append((str(message.get("role", "user"))[:40], content))
+    return tuple(messages)
+
+
+def _conversation(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The messages as one text, by which it is counted: roles are named unless there is one message only."""
+    texts = [(message["role"][:40], _text(message)) for message in messages]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}: {content}" for role, content in texts) + "\n\nassistant:"
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    """What a message says: its text, those of its parts, or the calls of tools as they stand."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "\n".join(part for part in parts if isinstance(part, str))
+    return json.dumps(message["tool_calls"])
 
 
 def _arrival(row: Mapping[str, Any], where: str) -> float | None:
@@ -122,6 +153,26 @@ def _sampling(row: Mapping[str, Any], where: str) -> dict[str, float | int]:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             raise InputError(f"{where}: expected {name[:40]} as a number, got {str(value)[:40]!r}")
+    return given
+
+
+def _fields(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Fields that are sent as they stand: the row's, and those that a saved workload has."""
+    saved = row.get("fields")
+    given: dict[str, Any] = dict(saved) if isinstance(saved, dict) else {}
+    is_chat = row.get("messages") is not None
+    for name, kind in FIELDS.items():
+        value = row.get(name)
+        if value in (None, [], {}, "") or (name in CHAT_FIELDS and not is_chat):
+            continue
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise InputError(f"{where}: expected {name} as OpenAI has it, got {str(value)[:40]!r}")
+        given[name] = value
+    stop = given.get("stop", "")
+    if isinstance(stop, list) and not all(isinstance(text, str) and text for text in stop):
+        raise InputError(f"{where}: expected stop as texts, got {str(stop)[:40]!r}")
+    if not isinstance(saved, dict) and any(name in given for name in END_THEMSELVES):
+        given["ignore_eos"] = False
     return given
 
 

@@ -28,6 +28,10 @@ class Recorded:
     blocks: tuple[int, ...] = ()
     """Identifiers of blocks at the beginning of the prompt: the same one is the same text."""
     sampling: Mapping[str, float | int] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the request that are sent as they are."""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    """The conversation of a chat; `prompt` is its text."""
     prefix_tokens: int = 0
     assumed: tuple[str, ...] = ()
     """What the row did not say, in the plural, for the notes."""
