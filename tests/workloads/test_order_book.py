@@ -182,9 +182,19 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         Events(*(column[: 10 - (place == 1)] for place, column in enumerate(events.columns)))
     with pytest.raises(InputError, match="column kind: expected one dimension of uint8"):
         Events(*(column.astype(np.int64) for column in events.columns))
-    for options in ({"levels": "heap"}, {"lookup": "list"}, {"width": 1}, {"ids": -1}):
-        with pytest.raises(InputError):
-            OrderBooks(1, **options)
+    with pytest.raises(InputError, match=r"of uint8, got uint8 of shape \(10, 1\)"):
+        Events.of({**events.arrays, "kind": [[0]] * 10})
+    with pytest.raises(InputError, match="column kind: expected integers, got rows of several"):
+        Events.of({**events.arrays, "kind": [[0], [1, 2]]})
+    for options, said in (
+        ({"levels": "heap"}, "levels: expected tree or ladder"),
+        ({"lookup": "list"}, "lookup: expected"),
+        ({"width": 1}, "width: expected 64 to"),
+        ({"width": -1}, "width: expected 0 or more, got -1"),
+        ({"ids": -1}, "ids: expected 0 or more, got -1"),
+    ):
+        with pytest.raises(InputError, match=said):
+            OrderBooks(1, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="instruments: expected 1 to 65535, got 0"):
         OrderBooks(0)
     tops = Tops.empty(10)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
+from assay.errors import ShapeError
 from assay.runtime.hardware import device
 from assay.workloads.contract import DataSet, Missing, start_of
 from assay.workloads.protein import reference
@@ -72,6 +74,17 @@ def test_triangles_are_multiplied(incoming: bool, layout: str, cauchy: bool) -> 
             pairs[index].astype(np.float64), weights, incoming=incoming, mask=mask[index].astype(np.float64)
         )  # fmt: skip
         np.testing.assert_allclose(got[index], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", [FusedTriangleMultiplication, TriangleMultiplication])
+def test_pairs_that_are_no_square_are_refused(kind: Any) -> None:
+    place = Place(device("cpu"))
+    update = kind(triangle_weights(8, 8), place, incoming=False)
+    for shape in ((4, 4, 8), (1, 4, 5, 8)):
+        with pytest.raises(
+            ShapeError, match=r"pairs: expected shape \(batch, N, N, channels\), got"
+        ):
+            update(place.array(np.zeros(shape, np.float32)))
 
 
 def test_a_triangle_by_hand() -> None:

@@ -75,6 +75,14 @@ def test_a_missing_or_other_file_is_refused(tmp_path: Path) -> None:
         running.prepare(read_claim(path), running.Asked())
 
 
+def test_an_address_that_does_not_answer_is_no_failed_gate(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a", "a", 1)
+    path.write_text(path.read_text().replace("a.npz", "http://127.0.0.1:9/a.npz"))
+    with pytest.raises(InputError, match=r"a: expected the data set http.*, got none: ") as refused:
+        running.prepare(read_claim(path), running.Asked())
+    assert refused.value.exit_code == 2
+
+
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     claims = [read_claim(recorded(tmp_path / name, name, at)) for at, name in enumerate("abc", 1)]
     kept = [staging.stage(claim) for claim in claims]
@@ -110,8 +118,10 @@ def test_a_generator_that_gives_something_else_is_refused(tmp_path: Path) -> Non
     path.write_text(f"{good}sha256 = {json.dumps(hashes)}\n")
     assert running.prepare(read_claim(path), running.Asked()).seeds == (1, 2, 3)
     path.write_text(f"{good}sha256 = {json.dumps([*hashes[:2], 'f' * 64])}\n")
-    with pytest.raises(InputError, match="data of seed 3: expected sha256 ffffffffffff"):
-        running.prepare(read_claim(path), running.Asked())
+    # So small that a smoke test has the same data.
+    for quick in (False, True):
+        with pytest.raises(InputError, match="data of seed 3: expected sha256 ffffffffffff"):
+            running.prepare(read_claim(path), running.Asked(quick=quick))
 
 
 def test_settings_of_a_workload_are_among_its_choices(tmp_path: Path) -> None:

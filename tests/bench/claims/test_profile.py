@@ -39,3 +39,19 @@ def test_calls_are_a_trace_with_a_step_each(
     }
     assert run([*words, "--out", str(out)]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_function_of_ones_own_is_one_operation(
+    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "trace"
+    claim = str(root / "examples" / "own_claim")
+    assert run(["bench", "profile", claim, "--calls", "2", "--out", str(out), "--json"]) == 0
+    (case,) = json.loads(capsys.readouterr().out)["cases"]
+    (operation,) = case["operations"]
+    assert operation["operation"] == "running_sums.py:in_blocks"
+    assert (operation["count"], operation["share"], case["in_operations"]) == (2, 1.0, 1.0)
+    trace = Trace.open(out)
+    assert any("calls, each with inputs of its own" in note for note in trace.header.degradations)
+    # Its bytes are those that the claim counts.
+    assert run(["diagnose", str(out), "--json"]) == 0

@@ -59,11 +59,12 @@ def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
         ('generator = "gemm"', 'generator = "gemv"', 'data.generator: expected "gemm"'),
         ("GFLOP/s", "furlongs", 'unknown metric "furlongs"'),
         ("[1, 2, 3]", "[1, 2, -3]", "expected different numbers, none below 0, got"),
-        ("[1, 2, 3]", "[1, 2, 3]\nsize = 0", "data.size: expected at least 1, got 0"),
+        ("[1, 2, 3]", "[1, 2, 3]\nsize = 0", "data.size: expected 1 to 68,719,476,736, got 0"),
+        ("[1, 2, 3]", "[1, 2, 3]\nsize = 100_000_000_000", "736, got 100,000,000,000"),
         ("saturation", "saturated", 'gates: unknown key "saturated"'),
         ('suite = "gemm"', "", "expected one of suite, workload and [work], got none"),
         ('suite = "gemm"', 'suite = "gem"', 'unknown suite or workload "gem"'),
-        ('unit = "FLOP"', "", "unit: expected a text, got 'nothing'"),
+        ('unit = "FLOP"', "", "unit: expected a text, got none"),
         ("seeds = [1, 2, 3]", "", "data.seeds: expected at least 3 seeds, got none"),
         ("seeds = [1, 2, 3]", "seeds = [1, 2]", "data.seeds: expected at least 3 seeds, got 2"),
         ("seeds = [1, 2, 3]", "seeds = [1, 1, 3]", "data.seeds: expected different numbers"),
@@ -84,6 +85,8 @@ def test_a_claim_is_read_with_its_gates(tmp_path: Path) -> None:
         ("saturation = 0.5", "saturation = 5", "gates.saturation: expected a share from 0 to 1"),
         ("saturation = 0.5", "seeds = 1", "gates.seeds: expected at least 3, got 1"),
         ("at_least = 1.0", "", "expected at_least or at_most"),
+        ("at_least = 1.0", "at_most = nan", "at_most: expected a finite number above 0, got nan"),
+        ("at_least = 1.0", "at_least = -1", "at_least: expected a finite number above 0, got -1"),
         ('dtypes = "f32"', "dtypes = 3", "run.dtypes: expected a text, got 3"),
         ("[gates]", "[gates", "expected TOML"),
     ],
@@ -112,3 +115,6 @@ def test_a_claim_is_found_by_folder_and_a_missing_file_is_named(tmp_path: Path) 
     assert reading.claim_named(str(tmp_path)).name == "products"
     with pytest.raises(InputError, match=r"none\.toml"):
         reading.claim_named(str(tmp_path / "none.toml"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: expected a claim, bench\.toml, in this folder"):
+        reading.claim_named(str(tmp_path / "empty"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay.bench.own.commands import CommandProgram
 from assay.cli.app import run
+from assay.workloads.contract import DataSet
 
 CLAIM = """
 name = "totals"
@@ -39,10 +42,10 @@ WORK = """
 import hashlib, os, sys, time
 
 def total(given):
-    time.sleep(0.05)
+    time.sleep(0.1)
     return sum(map(int, given.split()))
 
-given = sys.stdin.read()
+given = open(sys.argv[1]).read() if sys.argv[1:] else sys.stdin.read()
 {body}
 """
 
@@ -58,11 +61,13 @@ print(open(kept).read())
 """
 
 
-def measured(folder: Path, capsys: pytest.CaptureFixture[str], body: str) -> tuple[int, Any]:
+def measured(
+    folder: Path, capsys: pytest.CaptureFixture[str], body: str, claim: str = CLAIM
+) -> tuple[int, Any]:
     """The exit code of a run, and its figure."""
     (folder / "mine.py").write_text(FUNCTIONS, encoding="utf-8")
     (folder / "work.py").write_text(WORK.replace("{body}", body), encoding="utf-8")
-    (folder / "bench.toml").write_text(CLAIM, encoding="utf-8")
+    (folder / "bench.toml").write_text(claim, encoding="utf-8")
     capsys.readouterr()
     code = run(["bench", "run", str(folder), "--quick", "--json"])
     (figure,) = json.loads(capsys.readouterr().out)["figures"]
@@ -85,6 +90,42 @@ def test_an_honest_command_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, figure = measured(tmp_path, capsys, HONEST)
     assert (code, figure["check"]["error"]) == (0, 0.0)
     assert "kept" not in figure["note"]
+
+
+def test_a_run_that_is_slow_after_its_input_was_written_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, a process that has just computed waits longer for a core."""
+    load, run_command = CommandProgram.load, CommandProgram._run
+    waits: list[float] = []
+
+    def loaded(self: CommandProgram, data: DataSet) -> None:
+        waits[:] = [0.05]
+        load(self, data)
+
+    def delayed(self: CommandProgram, words: list[str], given: Any) -> Any:
+        time.sleep(waits.pop() if waits else 0.0)
+        return run_command(self, words, given)
+
+    monkeypatch.setattr(CommandProgram, "load", loaded)
+    monkeypatch.setattr(CommandProgram, "_run", delayed)
+    code, figure = measured(tmp_path, capsys, HONEST)
+    assert (code, "kept" in figure["note"]) == (0, False)
+
+
+def test_a_command_that_changes_its_input_gets_all_of_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else every run but the first would be timed on what the one before it left."""
+    claim = CLAIM.replace('"work.py"]', '"work.py", "{input}"]')
+    body = """
+open("sizes", "a").write(f"{len(given.split())} ")
+open(sys.argv[1], "w").write("0")
+print(sum(map(int, given.split())))
+"""
+    code, _ = measured(tmp_path, capsys, body, claim)
+    assert code == 0
+    assert set((tmp_path / "sizes").read_text().split()) == {"20"}
 
 
 def test_checks_of_every_run_have_data_of_their_own(

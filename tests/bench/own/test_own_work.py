@@ -100,6 +100,17 @@ def leaves(values):
 def leaves_generator(seed, size):
     raise SystemExit(0)
 
+def sums_in_set_up(seed, size):
+    values = numbers(seed, size)
+    KEPT[values.tobytes()] = np.cumsum(values)
+    return values
+
+def from_set_up(values):
+    return KEPT[values.tobytes()]
+
+async def waits(values):
+    return np.cumsum(values)
+
 def first_only(values, kept={}):
     return kept.setdefault("sums", np.cumsum(values))
 
@@ -393,7 +404,13 @@ def test_a_replaced_clock_is_told(
         (SORTED.replace('["sort"]', '["sort", "--nothing"]'), "expected exit code 0, got 2"),
         (SORTED.replace('["sort"]', '["sleep", "9"]\ntimeout_s = 0.05'), "expected an end within"),
         (SORTED.replace('["sort"]', '["sort"]\ntimeout_s = inf'), "work.timeout_s: expected more than 0, at"),
-        (SUMS.replace("[work]", "[work]\nbytes = inf"), "work.bytes: expected a finite number above 0"),
+        (SUMS.replace("[work]", "[work]\nbytes = inf"), "work.bytes: expected more than 0, at most 1e+18 of a unit"),
+        (SUMS.replace('"in place"', '"best rival"'), "rivals[0].name: expected a name of its own"),
+        (SORTED.partition("[[rivals]]")[0] + SORTED[SORTED.index("[data]") :]
+         + '[[gates.target]]\nover = "best rival"\nat_least = 1.0\n', "expected a rival in the claim, got none"),
+        (SUMS.replace("mine.py:ours", "mine.py:waits"), "that returns what it computed, got an async one"),
+        (SUMS.replace("mine.py:ours", "mine.py:from_set_up").replace(":numbers", ":sums_in_set_up"),
+         "mine.py:from_set_up raised KeyError"),
         (SUMS.replace("[1, 2, 3]", "[1, 2, 999983]"), "data.seeds: expected numbers below 999,983"),
         (SUMS.replace("size = 400", '[run]\nsizes = "800"'), "run.sizes: expected data.size beside it"),
         (SUMS.replace('"number"', '"Number"').replace("ns/number", "ns/Number"), "metric: expected one of ns, us"),

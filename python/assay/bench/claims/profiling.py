@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.answers import Answer, data_of
+from assay.bench.claims.claim import OwnWork
 from assay.bench.claims.running import Prepared
 from assay.bench.harness.case import Case, PreparedCase, Subject
 from assay.bench.harness.seeding import seeded
@@ -68,12 +69,18 @@ def profile(
         steps: list[Event] = []
         about = []
         work = []
+        notes = ["steps are calls of a case, laid one after the other: time between is left out"]
         dropped = 0
         for case in cases:
             say(case.name)
             ready = case.prepare()
             work.append(_work(case, ready))
             recorded, lost = _recorded(case.name, ready.own, device, calls, steps)
+            if prepared.claim.work is not None:
+                notes.append(ready.note)
+                if device.host_memory:
+                    own = prepared.claim.work
+                    recorded = [_as_operation(call, own, ready) for call in recorded]
             dropped += lost
             events += [event for call in recorded for event in (*call.host, *call.device)]
             steps += [call.step for call in recorded]
@@ -82,9 +89,7 @@ def profile(
         run=prepared.claim.name,
         hardware=machine(device).to_data(),
         dropped=dropped,
-        degradations=[
-            "steps are calls of a case, laid one after the other: time between is left out"
-        ],
+        degradations=notes,
         # Steps of several cases are not alike.
         metadata={CASE: work[0]} if len(work) == 1 else {},
     )
@@ -157,6 +162,19 @@ def _recorded(
             )
         )
     return recorded, dropped
+
+
+def _as_operation(call: _Call, work: OwnWork, ready: PreparedCase) -> _Call:
+    """A call of the user's as one operation: nobody sees what is in it, but for operations of ours."""
+    if call.device:
+        return call
+    (whole, *_) = call.host
+    operation = {
+        **{**whole, "kind": "kernel", "name": work.ours.text, "op": work.ours.text},
+        **{"category": "launch", "device": 0, "stream": 0, "correlation": call.step["step"] + 1},
+        **{"bytes": ready.bytes, "flops": ready.flops},
+    }
+    return _Call({**call.step, "device_ns": operation["dur_ns"]}, [whole], [operation])
 
 
 def _event(record: Record, shift: int, step: int) -> Event:

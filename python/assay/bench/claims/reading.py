@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from assay.bench.claims.claim import (
 from assay.bench.claims.tables import known_keys, table
 from assay.bench.harness.case import UNITS
 from assay.bench.harness.seeding import FIRST_UNSEEN
+from assay.bench.harness.selection import MOST_EXTENT
 from assay.bench.suites.registry import SUITES
 from assay.errors import InputError, unknown_name
 from assay.files import read_toml
@@ -42,7 +44,13 @@ def find_claim(text: str) -> Claim | None:
         return read_claim(path / FILE)
     if path.suffix == ".toml":
         return read_claim(path)
-    return _in_folders(text)
+    claim = _in_folders(text)
+    if claim is None and path.is_dir() and text not in (*SUITES, *WORKLOADS):
+        raise InputError(
+            f"{path}: expected a claim, {FILE}, in this folder, got none",
+            "docs/guides/claims.md has an example",
+        )
+    return claim
 
 
 def claim_of_result(name: str) -> Claim | None:
@@ -174,6 +182,10 @@ def check_targets(where: str, gates: Gates, rivals: Sequence[str]) -> None:
     """Refuse a target over a rival that there is not, before anything is measured."""
     offered = (BEST_RIVAL, *rivals)
     for place, target in enumerate(gates.target):
+        if target.over and not rivals:
+            raise InputError(
+                f"{where}gates.target[{place}].over: expected a rival in the claim, got none"
+            )
         if target.over and target.over not in offered:
             unknown = unknown_name("rival", target.over, offered)
             raise InputError(f"{where}gates.target[{place}].over: {unknown.message}", unknown.hint)
@@ -183,7 +195,7 @@ def _check_texts(path: Path, raw: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(raw.get(name), str) or not raw[name]:
             raise InputError(
-                f"{path}: {name}: expected a text, got {raw.get(name, 'nothing')!r}",
+                f"{path}: {name}: expected a text, got {repr(raw[name]) if name in raw else 'none'}",
                 "docs/guides/claims.md has an example",
             )
 
@@ -239,8 +251,8 @@ def _check_data(path: Path, data: ClaimData, *, is_own: bool = False) -> None:
         )
     if data.units is not None and data.units < 1:
         raise InputError(f"{path}: data.units: expected at least 1, got {data.units}")
-    if data.size is not None and data.size < 1:
-        raise InputError(f"{path}: data.size: expected at least 1, got {data.size}")
+    if data.size is not None and not 1 <= data.size <= MOST_EXTENT:
+        raise InputError(f"{path}: data.size: expected 1 to {MOST_EXTENT:,}, got {data.size:,}")
 
 
 def _check_gates(path: Path, gates: Gates) -> None:
@@ -256,4 +268,8 @@ def _target(path: Path, where: str, raw: Any) -> Target:
     target = table(path, where, raw, Target)
     if (target.at_least is None) == (target.at_most is None):
         raise InputError(f"{path}: {where}: expected at_least or at_most, got {raw!r}")
+    name = "at_least" if target.at_most is None else "at_most"
+    bar = getattr(target, name)
+    if not 0.0 < bar < math.inf:
+        raise InputError(f"{path}: {where}.{name}: expected a finite number above 0, got {bar:g}")
     return target

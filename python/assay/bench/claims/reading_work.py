@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay.bench.claims.claim import ClaimData, Implementation, OwnWork, Rivals
+from assay.bench.claims.claim import BEST_RIVAL, ClaimData, Implementation, OwnWork, Rivals
 from assay.bench.claims.tables import table
 from assay.bench.harness.case import UNITS, counted_in, unit_named
 from assay.errors import InputError
@@ -18,6 +17,8 @@ INPUT, OUTPUT, SEED = "{input}", "{output}", "{seed}"
 TIMES: Final = ("ns", "us", "ms", "s")
 """Metrics of a whole call."""
 _BY_UNIT: Final = {"byte": ("GB/s",), "FLOP": ("GFLOP/s", "TFLOP/s")}
+_MOST_OF_A_UNIT: Final = 1e18
+"""Bytes or FLOPs: no machine has so many for a unit of work, and a floor of them says nothing."""
 _LONGEST_S: Final = 1e6
 """Eleven days: clocks of the system take no infinite wait."""
 
@@ -63,7 +64,7 @@ def read_work(path: Path, raw: dict[str, Any]) -> tuple[OwnWork, Rivals]:
         )
     rivals = [table(path, f"rivals[{place}]", rival, _Rival) for place, rival in enumerate(listed)]
     for place, rival in enumerate(rivals):
-        if not rival.name or rival.name in [other.name for other in rivals[:place]]:
+        if rival.name in ("", BEST_RIVAL, *(other.name for other in rivals[:place])):
             raise InputError(
                 f"{path}: rivals[{place}].name: expected a name of its own, got {rival.name!r}"
             )
@@ -127,9 +128,9 @@ def _check(path: Path, work: OwnWork) -> None:
             f"{path}: work.timeout_s: expected more than 0, at most {_LONGEST_S:,.0f}, got {work.timeout_s:g}"
         )
     for name, amount in (("bytes", work.bytes), ("flops", work.flops)):
-        if amount is not None and not 0.0 < amount < math.inf:
+        if amount is not None and not 0.0 < amount <= _MOST_OF_A_UNIT:
             raise InputError(
-                f"{path}: work.{name}: expected a finite number above 0, got {amount:g}"
+                f"{path}: work.{name}: expected more than 0, at most {_MOST_OF_A_UNIT:g} of a unit, got {amount:g}"
             )
     measured = [("work", work.ours), *((f"rival {rival.name}", rival) for rival in work.rivals)]
     for where, measures in measured:

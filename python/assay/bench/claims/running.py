@@ -16,6 +16,7 @@ from assay.bench.claims.suites import has_sizes_of_its_own, suite_of, workload_o
 from assay.bench.harness import session
 from assay.bench.harness.case import Settings, Suite
 from assay.bench.harness.result import Result
+from assay.bench.harness.seeding import FIRST_UNSEEN
 from assay.errors import InputError
 from assay.workloads.registry import WORKLOADS
 
@@ -141,9 +142,11 @@ def _seeds(claim: Claim, chosen: Suite, asked: Asked) -> tuple[int, ...]:
 
     Fixed inputs are repeated only for a gate, and where seeds are asked for.
     """
-    if asked.seeds is not None and asked.seeds < 1:
-        raise InputError(f"--seeds: expected at least 1, got {asked.seeds}")
     own = claim.data.seeds
+    # Those beyond are of data that checks use.
+    most = FIRST_UNSEEN - 1 - len(own)
+    if asked.seeds is not None and not 1 <= asked.seeds <= most:
+        raise InputError(f"--seeds: expected 1 to {most:,}, got {asked.seeds:,}")
     # The first seed of a workload's data is 1; 0 has the inputs that other suites name themselves.
     is_workload = claim.work is not None or claim.suite in WORKLOADS
     alone = own[:1] or (1,) if is_workload else (0,)
@@ -183,7 +186,7 @@ def _settings(claim: Claim, asked: Asked, settings: Settings) -> Mapping[str, An
 
 def _check_generated(claim: Claim, settings: Settings, asked: Asked) -> None:
     """Hold what the generator gives on this machine against the hashes of the claim."""
-    if not claim.data.sha256 or claim.data.file or asked.quick or asked.sizes:
+    if not claim.data.sha256 or claim.data.file:
         return
     workload = workload_of(claim)
     if workload is None:
@@ -191,7 +194,11 @@ def _check_generated(claim: Claim, settings: Settings, asked: Asked) -> None:
             f"{claim.name}: data.sha256: expected it of a file or of the data of a workload, "
             f"got it of the suite {claim.suite}"
         )
-    size = settings.sizes[0][0] if settings.sizes else claim.data.size or workload.sizes.usual
+    claimed = claim.data.size or workload.sizes.usual
+    usual = workload.sizes.quick if asked.quick else claimed
+    size = settings.sizes[0][0] if settings.sizes else usual
+    if size != claimed:
+        return
     for seed, expected in zip(claim.data.seeds, claim.data.sha256, strict=True):
         got = workload.generate(seed, size).sha256
         if got != expected:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from assay import paths
 from assay.bench.claims.claim import Claim
 from assay.engine.loading.downloading import Expected, download
+from assay.engine.loading.pull_folder import PullError
 from assay.errors import InputError
 
 BUDGET_BYTES: Final = 20 * 10**9
@@ -69,7 +70,14 @@ def _bring(claim: Claim, expected: str, target: Path) -> None:
     source = claim.data.file
     if source.startswith(("https://", "http://")):
         target.parent.mkdir(parents=True, exist_ok=True)
-        download(source, target, Expected(sha256=expected), lambda *_: None)
+        try:
+            download(source, target, Expected(sha256=expected), lambda *_: None)
+        except PullError as error:
+            # Exit code 1 would say that a gate failed.
+            raise InputError(
+                f"{claim.name}: expected the data set {source}, got none: {error.message}",
+                "what has arrived is kept, and the same command continues",
+            ) from None
         return
     origin = (claim.path.parent if claim.path else Path()) / source
     if not origin.is_file():

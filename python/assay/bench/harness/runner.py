@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -101,6 +101,7 @@ def measure(
         )
         for sampler in samplers
     ]
+    degradations = [*prepared.degradations(), *_disturbances(samplers)]
     has_ceiling = prepared.ceiling is not None
     return Figure(
         name=case.name,
@@ -115,7 +116,7 @@ def measure(
         flops=prepared.flops,
         working_set_bytes=prepared.working_set_bytes,
         cold=_is_cold(prepared, cache_bytes),
-        note="; ".join(filter(None, [prepared.note, *dict.fromkeys(prepared.degradations())])),
+        note="; ".join(filter(None, [prepared.note, *dict.fromkeys(degradations)])),
         stalls=samplers[0].meter.total,
         # Those of the rounds: what was first called to warm up may have compiled, too.
         stages=prepared.stages(
@@ -150,6 +151,8 @@ class Sampler:
         self.calls = 1
         self.meter: StallMeter | None = None
         """Of our own code, in the rounds."""
+        self.disturbed = 0
+        """Samples during which another thread of this process kept running."""
         for _ in range(max(plan.warm_up, 1)):
             self.sample()
         if (
@@ -164,8 +167,8 @@ class Sampler:
 
     def warm_sample(self) -> float:
         """One sample after a warm-up call, once the threads of the previous subject are idle."""
-        if self.waits_for_idle:
-            wait_until_idle()
+        if self.waits_for_idle and not wait_until_idle():
+            self.disturbed += 1
         if not isinstance(self.subject.clock, SelfTimedClock):
             self.subject.call(self.made)
             self.made += 1
@@ -210,6 +213,14 @@ def _rounds(samplers: list[Sampler], plan: SamplingPlan) -> None:
             skips = is_slow and sampler is not samplers[0] and sampler.used > 4 * samplers[0].used
             sampler.values.append(None if skips else sampler.warm_sample())
         number += 1
+
+
+def _disturbances(samplers: Sequence[Sampler]) -> Iterator[str]:
+    """What other threads of this process, such as those that measured code left behind, took from samples."""
+    disturbed = sum(sampler.disturbed for sampler in samplers)
+    if disturbed:
+        whole = sum(sampler.count for sampler in samplers)
+        yield f"another thread of this process kept running in {disturbed} of {whole} samples"
 
 
 def _worse(first: float, second: float) -> float:

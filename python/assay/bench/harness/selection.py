@@ -12,7 +12,8 @@ from assay.errors import InputError, unknown_name
 
 _MULTIPLES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _NUMBER: Final = re.compile(r"([0-9]{1,12})([kmg]?)(?:i?b)?", re.IGNORECASE)
-_LARGEST: Final = 1 << 36
+MOST_EXTENT: Final = 1 << 36
+"""Of a size; a data set has no more units of work, either."""
 
 
 def sizes(suite: Suite, text: str | None) -> tuple[Size, ...]:
@@ -29,7 +30,7 @@ def _size(suite: Suite, word: str) -> Size:
     for part in word.lower().split("x"):
         match = _NUMBER.fullmatch(part)
         numbers.append(int(match[1]) * _MULTIPLES[match[2]] if match else 0)
-    if len(numbers) not in suite.axes or not all(0 < number <= _LARGEST for number in numbers):
+    if len(numbers) not in suite.axes or not all(0 < number <= MOST_EXTENT for number in numbers):
         raise InputError(
             f"the suite {suite.name} takes sizes as {suite.size_meaning}, got {word!r}",
             "separate several with commas; K, M and G multiply by 1024",

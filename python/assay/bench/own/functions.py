@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,12 +22,21 @@ _FAILURES: Final = (Exception, SystemExit)
 """What the user's code may end with: `sys.exit(0)` must not end a gate that judged nothing as passed."""
 
 
-def function_named(text: str, folder: Path) -> Function:
-    """The function FILE.py:NAME of a file in the folder of a claim."""
+def function_named(text: str, folder: Path, role: str = "program") -> Function:
+    """The function FILE.py:NAME of a file in the folder of a claim; each role imports the file anew.
+
+    What a generator keeps in its module, outputs that it could compute before the clock starts,
+    the functions that are measured do not see.
+    """
     file, _, name = text.rpartition(":")
-    module = _module(folder / file)
+    module = _module(folder / file, role)
     # A module may have a function of its own for names that it lacks.
     found = called(text, getattr, module, name, None)
+    if inspect.iscoroutinefunction(found):
+        raise InputError(
+            f"{text}: expected a function that returns what it computed, got an async one",
+            "a function that calls asyncio.run waits for it",
+        )
     if callable(found):
         function: Function = found
         return function
@@ -34,11 +44,12 @@ def function_named(text: str, folder: Path) -> Function:
     raise unknown_name(f"function of {folder / file}", name, offered)
 
 
-def _module(path: Path) -> ModuleType:
+def _module(path: Path, role: str) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
         raise InputError(f"{path}: expected a Python file, got none")
-    name = f"assay_claim_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    name = f"assay_claim_{digest}_{role}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -162,7 +162,7 @@ class OwnWorkload(ArrayWorkload):
 
     @functools.cached_property
     def _generator(self) -> Function:
-        return function_named(self.claim.data.generator, self.folder)
+        return function_named(self.claim.data.generator, self.folder, "generator")
 
     def _calls_of_a_sample(self, data: OwnData, affordable: int) -> int:
         """As many as a sample needs that tells; fewer where they cannot be afforded; a command is one."""

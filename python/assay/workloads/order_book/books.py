@@ -150,6 +150,9 @@ class OrderBooks:
         """Make empty books."""
         if not 1 <= instruments < 2**16:
             raise InputError(f"instruments: expected 1 to {2**16 - 1}, got {instruments}")
+        for name, value in (("width", width), ("ids", ids)):
+            if value < 0:
+                raise InputError(f"{name}: expected 0 or more, got {value}")
         try:
             self._native = NativeOrderBooks(
                 instruments, levels=levels, lookup=lookup, width=width, ids=ids

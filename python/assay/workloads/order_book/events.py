@@ -53,7 +53,9 @@ class Events:
             column = getattr(self, name)
             expected = np.dtype(dtype)
             if not isinstance(column, np.ndarray) or column.dtype != expected or column.ndim != 1:
-                got = getattr(column, "dtype", type(column).__name__)
+                got = type(column).__name__
+                if isinstance(column, np.ndarray):
+                    got = f"{column.dtype} of shape {column.shape}"
                 raise InputError(
                     f"column {name}: expected one dimension of {expected}, got {got}",
                     "Events.of converts columns, and refuses numbers that do not fit",
@@ -87,7 +89,12 @@ class Events:
         for name, dtype in DTYPES.items():
             if name not in arrays:
                 raise InputError(f"events: expected a column {name}, got {', '.join(arrays)}")
-            given = np.asarray(arrays[name])
+            try:
+                given = np.asarray(arrays[name])
+            except ValueError:
+                raise InputError(
+                    f"column {name}: expected integers, got rows of several lengths"
+                ) from None
             limits = np.iinfo(np.dtype(dtype))
             if given.size and given.dtype.kind not in "iu":
                 raise InputError(f"column {name}: expected integers, got {given.dtype}")

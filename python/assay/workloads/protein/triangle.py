@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from assay import ops, xp
+from assay.errors import ShapeError
 from assay.runtime.array import Array
 from assay.workloads.protein.layers import Place, normalize, product, rows
 from assay.workloads.protein.weights import EPSILON, Floats, TriangleWeights
@@ -39,6 +40,7 @@ class TriangleMultiplication:
 
     def __call__(self, pairs: Array, mask: Array | None = None, *, residual: bool = False) -> Array:
         """The update of pairs, or with `residual` their sum; the mask (batch, N, N) counts edges."""
+        _check(pairs)
         batch, side, _, channels = pairs.shape
         flat = rows(pairs)
         normed = normalize(flat, self._norm)
@@ -98,6 +100,7 @@ class FusedTriangleMultiplication:
 
     def __call__(self, pairs: Array, mask: Array | None = None, *, residual: bool = False) -> Array:
         """The update of pairs, or with `residual` their sum; the mask (batch, N, N) counts edges."""
+        _check(pairs)
         out = xp.empty(pairs.shape, dtype=pairs.dtype, device=pairs.device)
         self.write(pairs, mask, self.room(pairs), out, residual=residual)
         return out
@@ -152,6 +155,12 @@ class Room(NamedTuple):
 
     factors: Array
     sums: Array
+
+
+def _check(pairs: Array) -> None:
+    shape = tuple(pairs.shape)
+    if len(shape) != 4 or shape[1] != shape[2]:
+        raise ShapeError(f"pairs: expected shape (batch, N, N, channels), got {shape}")
 
 
 def _both(weights: TriangleWeights) -> tuple[Floats, Floats]:
