@@ -179,6 +179,28 @@ def test_a_sweep_has_a_headline_and_units_over_its_columns() -> None:
     assert front.headline().startswith("front of 2 feasible of 2 points: ")
 
 
+def test_searches_and_differences_have_headlines() -> None:
+    """A token costs the same at any power in the fixture but for electricity: the lower is cheaper."""
+    given = {"preset": "dense_training_cost_fixture"}
+    solved = assay.solve(
+        "econ.electricity.price", {"econ.cost.per_token": "3.0002e-6 USD/token"}, **given
+    )
+    assert solved.headline().startswith("econ.electricity.price = $0.9")
+    assert solved.headline().endswith("where econ.cost.per_token is $3.00 per million tokens")
+    least = assay.minimize("econ.cost.per_token", {"gpu.power": "400,500 W/GPU"}, **given)
+    assert least.headline().endswith("per million tokens, with gpu.power = 400 W/GPU")
+    entry = assay.minimize(
+        "econ.cost.per_token",
+        {"accelerators": "h100_sxm,a100_sxm"},
+        preset="llama3_8b_8_h100_training",
+    )
+    assert entry.headline().endswith("with h100_sxm")
+    same = ("llama3_8b_8_h100_training", "llama3_8b_8_h100_training")
+    assert assay.diff(*same).headline().endswith("token/s before and after")
+    moved = assay.diff(*same, with_after=["accelerators/h200_sxm"]).headline()
+    assert moved.endswith("most by accelerators/h100_sxm -> h200_sxm")
+
+
 def test_a_prompt_shows_the_class_and_the_headline_alone() -> None:
     step = assay.predict_step("llama-3.1-8b", "h200")
     assert repr(step) == f"<StepPrediction: {step.headline()}>"

@@ -20,6 +20,7 @@ QUESTIONS: list[dict[str, Any]] = [
         "persona_questions.json",
         "fresh_questions.json",
         "second_questions.json",
+        "buyer_questions.json",
     )
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]

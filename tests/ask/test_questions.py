@@ -77,7 +77,8 @@ def test_answers_that_a_stranger_found_wrong_are_right() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", ["B", "own", "further", "plain", "stranger", "words", "persona", "fresh", "second"]
+    "part",
+    ["B", "own", "further", "plain", "stranger", "words", "persona", "fresh", "second", "buyer"],
 )
 def test_all_questions_are_answered_right_or_refused(part: str) -> None:
     counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))

@@ -50,6 +50,39 @@ def test_a_figure_by_another_is_their_ratio_or_refused(figure: str, words: str) 
     assert len(answer.outcome.lines) == 2
 
 
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        # NVIDIA: 1,979 dense TOPS of an H100 and 733 of an L40S; 864 GB/s and 350 W of the L40S.
+        ("INT8 TOPS per dollar of an H100", 1979 / 27.5),
+        ("TOPS per dollar of an H100", 1979 / 27.5),
+        ("INT8 TOPS per watt of an H100", 1979 / 700),
+        ("GB/s per watt of an L40S", 0.864 / 350),
+        ("GB/s per dollar of an H100", 3.35 / 27.5),
+        ("$/GB of HBM of an H100", 27_500 / 85.899),
+    ],
+)
+def test_figures_in_the_words_of_a_buyer(question: str, value: float) -> None:
+    outcome = ask(question).outcome
+    assert outcome is not None
+    assert outcome.number[0] == pytest.approx(value, rel=2e-3)
+    assert ("TOP/s" in outcome.text) == ("TOPS" in question)
+
+
+def test_operations_on_integers_are_not_compared_in_those_of_floating_point() -> None:
+    """An L40S of 8,500 USD has more for a dollar than an H100 of 27,500."""
+    outcome = ask("INT8 TOPS per dollar: H100 or L40S?").outcome
+    assert outcome is not None
+    assert outcome.choice == "l40s"
+    assert outcome.ratio == pytest.approx(733 / 8.5 / (1979 / 27.5), rel=0.03)
+
+
+def test_tokens_by_power_compare_as_the_energy_that_is_lower() -> None:
+    text = ask("tokens per watt of Llama 3.1 8B on H100 vs L40S").headline()
+    assert text.startswith("h100_sxm, lower by")
+    assert "J/token at the meter, that is" in text
+
+
 @pytest.mark.parametrize("words", OTHERS)
 @pytest.mark.parametrize(
     "figure", ["FLOPs", "memory", "memory bandwidth", "power", "L2 cache size"]
@@ -94,13 +127,13 @@ COMPUTED = {
 )
 @pytest.mark.parametrize("figure", SERVED)
 def test_figures_of_serving_are_not_divided_by_what_they_drop(figure: str, words: str) -> None:
-    """Tokens per second per watt are the tokens of a joule; all others are refused."""
+    """Tokens per second by watt are those of a joule, by dollar those of a dollar; all others are refused."""
     if (figure, words) in COMPUTED:
         return
     answer = ask(f"{figure} {words} of Llama 3.1 8B on one H200")
     if answer.outcome is not None:
-        assert (figure, words) in {("throughput", "per watt")}
-        assert "J/token" in answer.outcome.result.text or "tokens/J" in answer.outcome.text
+        assert (figure, words) in {("throughput", "per watt"), ("throughput", "per dollar")}
+        assert "tokens/J" in answer.outcome.text or "tokens per dollar" in answer.outcome.text
 
 
 @pytest.mark.parametrize(

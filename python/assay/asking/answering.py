@@ -320,6 +320,9 @@ def _variable(reading: Reading) -> AskAnswer:
                 )
             if outcome is not None:
                 return AskAnswer(reading, "variable", outcome)
+        if not unknown:
+            problem = variables.in_doubt(matches)
+            return AskAnswer(reading, "variable", None, (), "", problem=problem)
     problem = _not_understood(reading, unknown, nearest)
     return AskAnswer(reading, "", None, unknown, nearest, problem=problem)
 

@@ -51,13 +51,18 @@ class Case:
         """The case with further entries of the catalog."""
         return replace(self, includes=tuple(dict.fromkeys((*self.includes, *paths))))
 
-    def needed_by(self, target: str) -> Case:
-        """The case with the values alone that a variable depends on: for a figure beside the asked one."""
+    def used_by(self, target: str) -> tuple[set[str], set[str]]:
+        """The names of all variables that a variable depends on, itself among them, and of its inputs."""
         from assay.model.resolving.unused import used_cone
 
         resolver = self._resolver()
         resolver.value(target)
-        used = used_cone(resolver, [target])
+        relation = resolver.chosen.get(target)
+        return used_cone(resolver, [target]), set(() if relation is None else relation.inputs)
+
+    def needed_by(self, target: str) -> Case:
+        """The case with the values alone that a variable depends on: for a figure beside the asked one."""
+        used, _ = self.used_by(target)
         kept = tuple(text for text in self.assign if text.partition("=")[0] in used)
         return replace(self, assign=kept)
 

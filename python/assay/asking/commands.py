@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from assay.asking.amounts import with_thousands
-from assay.asking.breaking import broken_of
+from assay.asking.breaking import broken_of, concerning
 from assay.asking.text import word_set
 from assay.errors import InputError
 from assay.model.resolving.resolution import Resolution
@@ -309,14 +309,15 @@ def of_resolution(command: Command, resolution: Resolution) -> Result:
     variable = resolution.variable
     value = resolution.value
     ends = (resolution.lower, resolution.upper)
+    violated = concerning(command.assign, resolution)
     return Result(
         command, variable.name, variable.meaning,
         None if value is None else variable.shown(value), variable.display.text,
         "" if value is None else with_thousands(variable.figure(value, *ends).text),
         None if ends[0] is None else variable.shown(ends[0]),
         None if ends[1] is None else variable.shown(ends[1]),
-        tuple((verdict.name, verdict.meaning) for verdict in resolution.violated),
-        broken_of(command.preset, command.assign, resolution),
+        tuple((verdict.name, verdict.meaning) for verdict in violated),
+        broken_of(command.preset, command.assign, violated),
         missing=tuple(gap.variable.name for gap in resolution.missing),
     )  # fmt: skip
 

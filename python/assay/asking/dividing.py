@@ -48,7 +48,7 @@ _AFTER: Final = re.compile(
     r"(?P<often>tokens?|requests?|hours?|seconds?)\b"
 )
 """What a figure is for each of: any word behind "per", a unit behind an article."""
-_TIME: Final = word_set("s sec second seconds minute minutes hour hours h hr day")
+_TIME: Final = word_set("s sec second seconds minute minutes hour hours h hr day week month year")
 _REQUEST: Final = word_set(
     "token tokens output input cached generated request query prompt answer response question message call chat "
     "conversation"
@@ -74,7 +74,10 @@ _UNDERSTOOD: Final[dict[str, frozenset[str]]] = {
     "tpot": _TIME | word_set("token tokens output user"), "ttft": word_set("request"),
     "latency": word_set("request query"), "ridge": word_set("byte"), "train-flops": word_set("token"),
     "shrink": _TIME | word_set("token tokens training"), "physical-change": _TIME | word_set("token tokens training"),
-    "density": word_set("mm2"), "wafer": word_set("wafer"), "droplets": word_set("token training gpu second"),
+    "token-flops": word_set("token tokens"), "reached-mfu": _TIME | word_set("gpu"),
+    "photons": word_set("square nm2 nm"), "swing": word_set("decade"), "access-energy": word_set("bit"),
+    "heat-flux": word_set("cm2"), "density": word_set("mm2"),
+    "wafer": word_set("wafer"), "droplets": word_set("token training gpu second"),
     "node-gpus": word_set("node server"), "node-price": word_set("node server"),
     "node-power": word_set("node server rack"), "layers": word_set("layer"),
 }  # fmt: skip
@@ -138,7 +141,9 @@ def not_divided(reading: Reading, intent: Intent | None) -> list[str]:
     """What a figure is wanted for each of, and the intent does not divide by."""
     rest = reading.rest
     if intent is not None and intent.name in _DIVIDING and division(rest) is not None:
-        rest = _HOURLY.sub(" ", _ANY.sub(" ", rest))
+        rest = _HOURLY.sub(" ", _ANY.sub(" ; ", rest))
+        for figure in FIGURES:
+            rest = figure.words.sub(" ", rest)
     known = frozenset[str]() if intent is None else _UNDERSTOOD.get(intent.name, frozenset())
     if intent is not None and intent.name == "efficiency" and not _TOKENS_OF.search(rest):
         # Of energy tokens are wanted: those of users or of a latency are another figure.

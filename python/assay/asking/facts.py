@@ -105,6 +105,11 @@ def node_gpus(reading: Reading) -> Outcome:
     return of_entry(Case(TRAINING, (f"nodes/{reading.get('node')}",)), "cluster.node.gpus")
 
 
+def operations(name: str | None) -> str:
+    """The unit of a rate in a format: operations on integers are none of floating point."""
+    return "TOP/s" if (name or "").startswith("int") else "TFLOP/s"
+
+
 def peak(reading: Reading) -> Outcome:
     """Peak rate of an accelerator, dense: in 16 bits, or in a format of fewer."""
     outcome = _of_accelerator(reading, "gpu.peak_flops")
@@ -117,13 +122,12 @@ def peak(reading: Reading) -> Outcome:
     if not times.value:
         raise InputError(f"{accelerator_of(reading)} has no tensor cores of {name}")
     whole = times.value * (outcome.result.value or math.nan)
-    text = f"{rounded(whole)} TFLOP/s in {name}: {times.value:g} times {outcome.result.text}"
+    said = f"{rounded(whole)} {operations(name)} in {name.removeprefix('nv').removeprefix('mx')}"
+    text = f"{said}: {times.value:g} times {outcome.result.text}"
     commands = (outcome.result.command, times.command)
     outcome = replace(outcome, text=text, commands=commands, value=whole, unit="TFLOP/s")
     return (
-        _together(reading, replace(outcome, text=f"peak: {rounded(whole)} TFLOP/s in {name}"))
-        if gpus_of(reading)
-        else outcome
+        _together(reading, replace(outcome, text=f"peak: {said}")) if gpus_of(reading) else outcome
     )
 
 

@@ -38,8 +38,8 @@ MEMORY: Final = Figure(
     "gpu.memory.capacity", "GB", 1e9, rf"(?:gi?b|gigabyte)(?!/)s?(?: of {_MEMORY}| {_MEMORY})?",
 )  # fmt: skip
 COMPUTE: Final = Figure(
-    re.compile(r"\b[tp]?flops?(?:/s)?\b|\bcompute\b|\bpeak\b"), "gpu.peak_flops", "TFLOP/s", 1e12,
-    r"[tp]?flops?(?:/s)?",
+    re.compile(r"\b[tp]?flops?(?:/s)?\b|\b[tp]ops?\b|\bcompute\b|\bpeak\b"), "gpu.peak_flops", "TFLOP/s", 1e12,
+    r"[tp]?flops?(?:/s)?|[tp]ops?",
 )  # fmt: skip
 POWER: Final = Figure(
     re.compile(r"\bpower\b|\btdp\b|\bwatts?\b"), "gpu.power.limit", "W", 1.0,
@@ -52,7 +52,7 @@ MULTIPROCESSORS: Final = Figure(
 PRICE: Final = Figure(
     re.compile(
         r"\bexpensive\b|\bcheap(?:er|est)?\b|\bpric(?:e|es|ier)\b|\bcosts?\b"
-        r"|\bdollars?\b|\busd\b|\bbucks?\b|\$(?= ?(?:/|per\b))"
+        r"|\bdollars?\b|\busd\b|\bbucks?\b|\$(?= ?(?:/|;|per\b))"
     ),
     "econ.gpu.price", "USD", 1.0, r"(?:us )?(?:dollar|usd|buck|\$)(?: spent| invested)?", 1000.0,
 )  # fmt: skip

@@ -16,6 +16,10 @@ def efficiency(reading: Reading) -> Outcome:
     """Energy of an output token, and its inverse."""
     outcome = figure(reading, "econ.energy.per_output_token")
     per_joule = 1 / (outcome.result.value or math.nan)
+    if reading.points_only:
+        # What is lower beside another is the energy.
+        text = f"{outcome.result.text} at the meter, that is {per_joule:.3g} tokens/s a watt"
+        return replace(outcome, text=text)
     text = f"{per_joule:.3g} tokens/J, that is tokens/s a watt at the meter ({outcome.result.text})"
     return replace(outcome, text=text)
 

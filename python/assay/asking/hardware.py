@@ -28,6 +28,8 @@ _GAMING: Final = re.compile(r"\b(?:gaming|consumer|geforce|desktop)\b")
 _LEAST: Final = re.compile(
     r"\b(?:least|lowest|smallest|fewest|cheapest|slowest|less|lower|worst|minimum)\b"
 )
+_AT_LEAST: Final = re.compile(r"\bat least\b|\bminimum\b|\bor more\b|\bmore than\b|>")
+_SOLD: Final = re.compile(r"\b(\d+)GB\b")
 _CHEAPER: Final = re.compile(r"\bcheap(?:er|est)\b|\bbest\b")
 """Of a price by another figure, the best is the lowest."""
 _DIVIDED: Final = 'such as "which GPU has the most FLOPs per dollar", or "memory per watt of H100"'
@@ -118,9 +120,22 @@ def _ordered(
     )  # fmt: skip
 
 
+def _as_sold(name: str, capacity: float) -> float:
+    """The GB that an accelerator is sold with: those of its title, else GiB where they are whole."""
+    if match := _SOLD.search(entries.read("accelerators", name).title):
+        return float(match[1])
+    size = capacity / 2**30
+    return round(size) if math.isclose(size, round(size)) else capacity / 1e9
+
+
 def listed(reading: Reading) -> Outcome:
     """The accelerators with at least so much memory, or that are rented out for less than a limit."""
     size, limit = reading.get("memory"), reading.get("rent_limit")
+    bound = next((part.words for part in reading.mentions if part.slot == "bound"), "")
+    if bound and not bound.startswith(("more", "greater", "larger")):
+        raise InputError(f'"{bound}": at least or more than so much is listed', "say so")
+    if size is not None and not bound and not _AT_LEAST.search(reading.rest):
+        raise InputError("how much memory at least?", 'such as "GPUs with at least 80 GB"')
     rows: list[tuple[float, str, str]] = []
     for name in _names(reading):
         own = entries.read("accelerators", name).given.get("gpu.memory.capacity", 0.0)
@@ -128,6 +143,8 @@ def listed(reading: Reading) -> Outcome:
         if offer is not None and offer.provider in _STUDIES:
             offer = None
         if size is not None and max(own / 1e9, own / 2**30) < size - 0.5:
+            continue
+        if size is not None and bound and _as_sold(name, own) <= size:
             continue
         if limit is not None and (offer is None or offer.usd_per_hour > limit):
             continue

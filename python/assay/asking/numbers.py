@@ -68,6 +68,25 @@ WITHIN = (
 DURATION = r"(?P<u>ms|milliseconds?|s|secs?|seconds?)\b"
 PER = r"\s*(?:/|per|an?|each|every)\s*"
 TOKENS = r"\s*-?(?:tokens?|toks?|t)\b"
+SPENT = (
+    "(?:"
+    + "|".join(
+        f"(?<={figure} {word} )"
+        for figure in (
+            "cost",
+            "price",
+            "energy",
+            "electricity",
+            "emissions",
+            "carbon",
+            "co2",
+            "water",
+        )
+        for word in ("of", "for")
+    )
+    + ")"
+)
+"""Before tokens that are an amount to pay for: of what is spent so many are no length."""
 GPU_NAME = MASKS["accelerator"] + "+"
 USD = (
     r"(?:\$\s*(?P<n>\d+(?:\.\d+)?)(?!\.?\d)(?:\s*(?P<m>k|mn|m|bn|b|thousand|million|billion)\b)?"
@@ -199,6 +218,11 @@ def kilowatt_hours(match: re.Match[str]) -> float:
 def kilowatts(match: re.Match[str]) -> float:
     """Power in kW."""
     return number(match) * {"k": 1.0, "m": 1e3, "g": 1e6}[match["e"]]
+
+
+def flop_rate(match: re.Match[str]) -> float:
+    """A rate in FLOP/s."""
+    return number(match) * {"t": 1e12, "p": 1e15}[match["e"]]
 
 
 def kelvin(match: re.Match[str]) -> float:

@@ -12,12 +12,20 @@ _HOUR: Final = 3600.0
 _NAMES: Final = (
     "cluster.gpus", "econ.gpu.price", "econ.capex.machines", "econ.machines.recovery", "econ.capex.site",
     "econ.site.recovery", "econ.year", "econ.maintenance.rate", "econ.staff.rate", "econ.site.rate",
-    "econ.machines.lifetime", "econ.site.lifetime", "econ.interest",
+    "econ.machines.lifetime", "econ.machines.residual_share", "econ.site.lifetime", "econ.interest",
 )  # fmt: skip
 
 
 def parts(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:
     """What owning is taken to be, and its parts by the GPU-hour at full use; electricity is apart."""
+    said, hourly = hourly_parts(case)
+    whole = f"{amount(sum(hourly.values()), 'USD')} per GPU-hour"
+    rows = tuple((name, f"{amount(rate, 'USD')} per GPU-hour") for name, rate in hourly.items())
+    return f"{said}; at full use {whole}", (*rows, ("whole, at full use", whole))
+
+
+def hourly_parts(case: Case) -> tuple[str, dict[str, float]]:
+    """What owning is taken to be, and its parts in USD by the GPU-hour at full use."""
     values = dict(zip(_NAMES, case.values(*_NAMES), strict=True))
     if missing := [name for name, value in values.items() if value is None]:
         raise InputError(f"an owned GPU needs more inputs: {', '.join(missing)}")
@@ -34,13 +42,12 @@ def parts(case: Case) -> tuple[str, tuple[tuple[str, str], ...]]:
     }
     rates["water and transit"] = own["econ.site.rate"] - sum(rates.values())
     hourly = {name: _HOUR * rate / gpus for name, rate in rates.items()}
-    rows = tuple((name, f"{amount(rate, 'USD')} per GPU-hour") for name, rate in hourly.items())
     machine_years, site_years = (
         own[f"econ.{name}.lifetime"] / year for name in ("machines", "site")
     )
-    whole = f"{amount(sum(hourly.values()), 'USD')} per GPU-hour"
     said = (
-        f"owned: one of a cluster of {gpus:,.0f} GPUs, machines written off over {machine_years:.3g} years and "
-        f"the site over {site_years:.3g}, at {own['econ.interest']:.2%} of interest a year; at full use {whole}"
+        f"owned: one of a cluster of {gpus:,.0f} GPUs, machines written off over {machine_years:.3g} years to "
+        f"{own['econ.machines.residual_share']:.0%} of their price and the site over {site_years:.3g}, "
+        f"at {own['econ.interest']:.2%} of interest a year"
     )
-    return said, (*rows, ("whole, at full use", whole))
+    return said, hourly

@@ -12,6 +12,7 @@ from assay.asking.case import Case
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome, of_case
 from assay.asking.reading import Reading
+from assay.asking.silicon import of_dies, stated
 from assay.errors import InputError
 
 _NODE: Final = re.compile(r"\b(?:n ?)?([23457])(?: ?nm|e|p)?\b")
@@ -78,7 +79,10 @@ def wafer(reading: Reading) -> Outcome:
     of = "dies of an H100" if dies or process is None else ""
     case = _case(reading, *(() if process is None else (process,)), of=of)
     if not dies:
+        # A quantity of dies is none of a wafer's price.
+        case = stated(case, "manufacturing.wafer.price", reading, "die_area defect_density")
         return of_case(case, "manufacturing.wafer.price")
+    case = of_dies(case, "manufacturing.wafer.good_dies", reading)
     every, good = (of_case(case, f"manufacturing.wafer.{kind}_dies") for kind in ("gross", "good"))
     if re.search(r"\b(?:good|working|sellable)\b", reading.rest):
         return good
@@ -111,7 +115,8 @@ def embodied(reading: Reading) -> Outcome:
 
 def die_yield(reading: Reading) -> Outcome:
     """The share of dies that work."""
-    return of_case(_case(reading, of="dies of an H100"), "manufacturing.die.yield")
+    case = _case(reading, of="dies of an H100")
+    return of_case(of_dies(case, "manufacturing.die.yield", reading), "manufacturing.die.yield")
 
 
 def reticle(reading: Reading) -> Outcome:
@@ -130,7 +135,7 @@ def refresh(_: Reading) -> Outcome:
 def leakage(reading: Reading) -> Outcome:
     """The leakage of a die at its temperature under load."""
     case = _case(reading, of="an H100", assumed=("a training run of Llama 3 8B",))
-    return of_case(case, "gpu.power.leakage")
+    return of_case(stated(case, "gpu.power.leakage", reading, "temperature"), "gpu.power.leakage")
 
 
 def coolant(reading: Reading) -> Outcome:

@@ -38,7 +38,8 @@ PAID: Final[tuple[tuple[str, str, Convert], ...]] = (
     ),
     (
         "kelvin",
-        NUMBER + r"\s*(?P<t>k|kelvin|c|celsius|degrees?(?: c| celsius)?)(?= (?:hot )?coolant)",
+        NUMBER + r"\s*(?P<t>k|kelvin|c|celsius|degrees?(?: c| celsius)?)"
+        r"(?= (?:hot |warm |cold )?(?:coolant|inlet|supply|air|water))",
         kelvin,
     ),
     (

@@ -20,7 +20,7 @@ from assay.asking.cases import (
 )
 from assay.asking.commands import SERVING, Solve
 from assay.asking.outcome import Outcome
-from assay.asking.ownership import parts
+from assay.asking.ownership import hourly_parts, parts
 from assay.asking.periods import HOURS_OF_A_DAY, PERIODS
 from assay.asking.reading import Reading
 from assay.asking.training import power
@@ -29,6 +29,10 @@ from assay.errors import InputError
 _HOUR: Final = 3600.0
 _SHARED: Final = "each GPU with its share of a server of 8, of the network and of the cooling"
 _YEAR: Final = 365.0
+_PROVISIONED: Final = (
+    "the average draw of training; breakers and transformers are sized by the node's data sheet, which is above "
+    "the design power of its parts"
+)
 
 
 def node_price(reading: Reading) -> Outcome:
@@ -121,14 +125,13 @@ def powered(reading: Reading) -> Outcome:
     number = math.floor(given / each)
     text = (
         f"{number:,} GPUs by average draw: {given:,.6g} kW at {rounded(each)} kW at the meter for each "
-        f"{accelerator_of(reading)}; {_by_nameplate(given, drawn)}"
+        f"{accelerator_of(reading)}; {_by_design_power(given, drawn)}"
     )
-    said = "the average draw of training; breakers and transformers are sized by the nameplate"
-    assumed = (*drawn.assumed, _SHARED, said)
+    assumed = (*drawn.assumed, _SHARED, _PROVISIONED)
     return Outcome(text, drawn.result, assumed=assumed, value=number, unit="GPU")
 
 
-def _by_nameplate(given: float, drawn: Outcome) -> str:
+def _by_design_power(given: float, drawn: Outcome) -> str:
     """How many GPUs a power feeds where each node draws what it is designed for."""
     command = drawn.result.command
     case = Case(command.preset, command.includes, command.assign)
@@ -138,7 +141,7 @@ def _by_nameplate(given: float, drawn: Outcome) -> str:
     if not (node and gpus and overhead):
         raise InputError("the catalog has no design power of its node")
     each = node / gpus * overhead / 1e3
-    return f"{math.floor(given / each):,} by nameplate, {rounded(each)} kW each with a PUE of {overhead:.3g}"
+    return f"{math.floor(given / each):,} by design power, {rounded(each)} kW each with a PUE of {overhead:.3g}"
 
 
 def break_even(reading: Reading) -> Outcome:
@@ -166,7 +169,7 @@ def break_even(reading: Reading) -> Outcome:
 def payback(reading: Reading) -> Outcome:
     """How long a GPU must be used until its price is what its rent would have been."""
     case, rent, power_rate = _owned(reading)
-    result = case.resolve("econ.gpu.price", intervals=False).run()
+    result = case.needed_by("econ.gpu.price").resolve("econ.gpu.price", intervals=False).run()
     hours = (result.value or math.nan) / (rent - power_rate)
     days = hours / HOURS_OF_A_DAY
     text = (
@@ -183,7 +186,7 @@ def buy_or_rent(reading: Reading) -> Outcome:
     days, gpus = float(reading.get("days")), gpus_of(reading) or 1
     one = reading.with_values({"gpus": None, "nodes": None, "days": None})
     case, rent, power_rate = _owned(one)
-    result = case.resolve("econ.gpu.price", intervals=False).run()
+    result = case.needed_by("econ.gpu.price").resolve("econ.gpu.price", intervals=False).run()
     hours = HOURS_OF_A_DAY * days
     bought = gpus * ((result.value or math.nan) + power_rate * hours)
     rented = gpus * rent * hours
@@ -203,13 +206,43 @@ def buy_or_rent(reading: Reading) -> Outcome:
     )  # fmt: skip
 
 
+def ownership(reading: Reading) -> Outcome:
+    """What it costs to own GPUs for some time, electricity included: written off over that time."""
+    days, gpus = float(reading.get("days")), gpus_of(reading) or 1
+    kept = dict.fromkeys(("gpus", "nodes", "days", "finance", "model"))
+    case = serving_case(reading.with_values({**kept, "load": 1})).given(
+        econ__machines__lifetime=f"{days / _YEAR:.10g} year"
+    )
+    said, hourly = hourly_parts(case)
+    hourly["electricity"] = (case.value("econ.gpu.power_rate") or math.nan) * _HOUR
+    hours = HOURS_OF_A_DAY * days * gpus
+    whole = hours * math.fsum(hourly.values())
+    result = case.needed_by("econ.gpu.price").resolve("econ.gpu.price", intervals=False).run()
+    text = (
+        f"{amount(whole, 'USD')} in {days / _YEAR:.3g} years: {gpus:,} x {HOURS_OF_A_DAY * days:,.0f} h at "
+        f"{amount(whole / hours, 'USD')} per GPU-hour"
+    )
+    assumed = [line for line in case.assumed if not line.startswith("model")]
+    places = () if reading.slots & {"place", "electricity_price"} else ("in us_virginia",)
+    rows = [(name, amount(hours * rate, "USD")) for name, rate in hourly.items()]
+    shown = (
+        case.needed_by(name).resolve(name, intervals=False)
+        for name in ("econ.gpu.owned_rate", "econ.gpu.power_rate")
+    )
+    return Outcome(
+        text, result, (result.command, *shown), (*assumed, said, "used all of the time", *places),
+        value=whole, unit="USD", rows=rows,
+    )  # fmt: skip
+
+
 def _owned(reading: Reading) -> tuple[Case, float, float]:
     """The case of an owned GPU, its rent and its electricity by the hour."""
     case = serving_case(
         reading.with_values(
             {
                 "finance": None,
-                "load": None,
+                # An hour that is paid for is one of use.
+                "load": 1,
                 "model": None,
                 "rent": None,
                 "provider": None,

@@ -27,6 +27,7 @@ from assay.asking.numbers import (
     NUMBER,
     PER,
     SPEED,
+    SPENT,
     TOKENS,
     TPOT,
     TTFT,
@@ -41,6 +42,7 @@ from assay.asking.numbers import (
     dollars,
     english_words,
     factor,
+    flop_rate,
     inverse,
     number,
     per_day,
@@ -54,6 +56,7 @@ from assay.asking.numbers import (
     weight_format,
 )
 from assay.asking.price_patterns import PAID
+from assay.asking.silicon_patterns import SILICON
 from assay.asking.text import MASKS
 
 
@@ -64,9 +67,11 @@ class Pattern:
     slot: str
     expression: re.Pattern[str]
     convert: Convert
+    without: str = ""
+    """A slot with which the same letters mean another thing."""
 
 
-_TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
+_TABLE: Final[tuple[tuple[str, str, Convert] | tuple[str, str, Convert, str], ...]] = (
     # What no figure is asked of: a range, or a bound that is not a limit.
     (
         "range",
@@ -75,6 +80,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         constant(True),
     ),
     *PAID,
+    *SILICON,
     # What moves data: before sizes, which have the same units.
     (
         "bandwidth",
@@ -104,6 +110,17 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         + TPOT,
         seconds,
     ),
+    (
+        "trained_speed",
+        AMOUNT
+        + r"\s*"
+        + SPEED
+        + r"\s*(?:/|per|on each|for each|on an?|each)\s*(?:gpu\b|card\b|(?="
+        + GPU_NAME
+        + r"))",
+        number,
+    ),
+    ("achieved_flops", NUMBER + r"\s*(?P<e>[tp])flops?(?:/s)?\b", flop_rate),
     ("tpot_limit", NUMBER + r"\s*" + SPEED + EACH, inverse),
     ("speed", AMOUNT + r"\s*" + SPEED, number),
     (
@@ -145,6 +162,12 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         + GPU_NAME
         + r"))\b(?![- ]*(?:hours?|hrs?|h)\b)",
         constant(True),
+    ),
+    (
+        "tokens",
+        SPENT + r"(?P<n>\d+(?:\.\d+)?)\s*(?P<m>k|thousand)?[ -]tokens?\b"
+        r"(?!\s*(?:of )?(?:context|prompts?|in\b|inputs?|each))",
+        number,
     ),
     # Lengths.
     (
@@ -368,7 +391,7 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
         "days",
         r"(?:in|within|for|over|under|during|after|by)?\s*(?<![\w.])"
         + COUNT
-        + r"\s*(?P<u>hours?|days?|weeks?|months?|years?|night)\b",
+        + r"[\s-]*(?P<u>hours?|days?|weeks?|months?|years?|night)\b",
         days,
     ),
     # How well.
@@ -454,5 +477,5 @@ _TABLE: Final[tuple[tuple[str, str, Convert], ...]] = (
 )
 
 PATTERNS: Final = tuple(
-    Pattern(slot, re.compile(expression), convert) for slot, expression, convert in _TABLE
+    Pattern(slot, re.compile(expression), *rest) for slot, expression, *rest in _TABLE
 )

@@ -9,7 +9,7 @@ from assay.asking.case import Case
 from assay.asking.cases import accelerator_of
 from assay.asking.commands import SERVING
 from assay.asking.dividing import division
-from assay.asking.facts import peak, rent
+from assay.asking.facts import operations, peak, rent
 from assay.asking.figures import COMPUTE, POWER, PRICE, Figure
 from assay.asking.outcome import Outcome, of_entry
 from assay.asking.reading import Reading
@@ -35,9 +35,9 @@ def ratio(reading: Reading) -> Outcome:
     below = " per USD/h" if hired and divided.by is PRICE else divided.by.divided
     unit = "USD/h" if hired and divided.figure is PRICE else divided.figure.unit
     if divided.figure is PRICE:
-        written = f"{amount(value, 'USD')}{' an hour' if hired else ''}{below}"
+        written = f"{amount(value, 'USD')}{' an hour' if hired else ''}{_by_format(reading, below)}"
     else:
-        written = f"{rounded(value)} {unit}{below}"
+        written = f"{rounded(value)} {_by_format(reading, unit)}{_by_format(reading, below)}"
     commands = tuple(
         command
         for outcome in (top, bottom)
@@ -48,6 +48,11 @@ def ratio(reading: Reading) -> Outcome:
         f"{written}: {_short(top)} over {_short(bottom)}", top.result, commands,
         tuple(dict.fromkeys(assumed)), value=value, unit=f"{unit}{below}",
     )  # fmt: skip
+
+
+def _by_format(reading: Reading, unit: str) -> str:
+    """A unit as it is written of the question's format."""
+    return unit.replace("TFLOP/s", operations(reading.get("format")))
 
 
 def _figure(reading: Reading, figure: Figure, hired: bool) -> tuple[Outcome, float]:

@@ -130,6 +130,8 @@ def read(question: str) -> Reading:
 
     take_names(named(text))
     for pattern in PATTERNS:
+        if any(part.slot == pattern.without for _, part in mentions):
+            continue
         at = 0
         while match := pattern.expression.search(rest, at):
             at = match.end()

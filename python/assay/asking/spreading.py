@@ -31,8 +31,8 @@ class Spread:
 def spread(reading: Reading, *, shares: bool = True) -> Spread:
     """The GPUs of a question as the replicas that together give the most tokens.
 
-    One GPU each, where one holds the model, or one instance over all of them (of many GPUs: one that
-    takes a node or less). Requests that the question says are divided among the replicas, unless they
+    One GPU each, where one holds the model, or one instance over all of them (of more GPUs than a node
+    has: one that takes a node or less). Requests that the question says are divided among the replicas, unless they
     do not `share` them; those of the scenario are of each.
     """
     gpus = gpus_of(reading)
@@ -67,6 +67,9 @@ def of_each(spread: Spread, assumed: Sequence[str]) -> tuple[str, ...]:
 def _sizes(gpus: int) -> Iterator[int]:
     yield 1
     if gpus <= MOST_OF_ONE:
+        if gpus > GPUS_OF_A_NODE and gpus % GPUS_OF_A_NODE == 0:
+            # Pipeline stages over nodes are for models that a node does not hold.
+            yield GPUS_OF_A_NODE
         yield gpus
     else:
         yield from (size for size in _SIZES if gpus % size == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,12 @@ _MANY: Final = 1024
 """GPUs of a job that a question about checkpoints does not say."""
 _TRAINED_ON: Final = ((4096, "llama-3.1-405b"), (512, "llama-3.1-70b"), (0, "llama-3.1-8b"))
 """GPUs from which a job trains a model, where a question does not name one."""
+_STATES: Final = (
+    (re.compile(r"\bweights\b"), "parallelism.memory.weights"),
+    (re.compile(r"\bgradients?\b"), "parallelism.memory.gradients"),
+    (re.compile(r"\boptimi[sz]er|\badamw?\b"), "parallelism.memory.optimizer"),
+)
+"""What a training run holds besides activations, by words."""
 _GIB: Final = 2**30 / 1e9
 
 
@@ -67,9 +74,19 @@ def loading(reading: Reading) -> Outcome:
 
 
 def optimizer_states(reading: Reading) -> Outcome:
-    """Bytes of the states of the optimizer: of the whole model, or of each of its GPUs."""
-    gpus = gpus_of(reading)
-    return _states(reading, "parallelism.memory.optimizer", gpus)
+    """Bytes of the states of the optimizer, and of gradients and weights where they are named, too."""
+    named = [target for words, target in _STATES if words.search(reading.rest)]
+    outcomes = [_states(reading, target, gpus_of(reading)) for target in named]
+    if len(outcomes) == 1:
+        return outcomes[0]
+    values = [outcome.number[0] or math.nan for outcome in outcomes]
+    first = outcomes[0]
+    meanings = " and ".join(outcome.result.meaning for outcome in outcomes)
+    whole, unit = math.fsum(values), first.number[1]
+    of_what = ", of the whole model" if first.value is not None else ""
+    text = f"{meanings}: {rounded(whole)} {unit}{of_what}"
+    commands = tuple(outcome.result.command for outcome in outcomes)
+    return replace(first, text=text, commands=commands, value=whole, unit=unit)
 
 
 def all_states(reading: Reading) -> Outcome:

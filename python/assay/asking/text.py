@@ -13,7 +13,7 @@ _REPLACED: Final = (
     ("\u20ac", " euro "), ("\u00a3", " pound "), ("centre", "center"), ("utilisation", "utilization"),
     ("what's", "what is"), ("how's", "how is"), ("who's", "who is"), ("that's", "that is"),
     ("it's", "it is"), ("i'm", "i am"), ("i'd", "i would"), ("@", " at "),
-    ("~", " about "), ("\u2248", " about "), ("&", " and "),
+    ("~", " about "), ("\u2248", " about "), ("&", " and "), ("\u00b2", "2"), ("\u00b0", " "),
 )  # fmt: skip
 _SPOKEN: Final = re.compile(r"\b(what|how|that|where|who)s(?= )")
 """Of "whats" and its like the apostrophe is left out."""
@@ -112,6 +112,21 @@ _REWRITTEN: Final = (
     (r"(?<=\d )messages(?= (?:per|a|an|each|every) (?:second|minute|hour|day))", "requests"),
     # Servers run all of the time, unless a load is said.
     (r"\b24/7\b", "all of the time"),
+    # Speed by money or by power is that of tokens.
+    (
+        r"\b(?:(?:output |serving )?throughput|(?:tok|toks|tokens?)(?:/| per )s(?:ec|econd)?|tps|speed"
+        r"|perf(?:ormance)?)"
+        r"(?: (?:per|for each|for every|by the|a) |/)(dollar|usd|buck|watt|w|joule)s?\b",
+        r"tokens per \1",
+    ),
+    (r"\btokens per w\b", "tokens per watt"),
+    # Operations of no said format are those on integers of 8 bits.
+    (r"^(?!.*\b(?:int|fp|bf|float)-?\d)(.*?)\b(?:tera)?(tops)\b", r"\1int8 \2"),
+    # To buy some or to rent them.
+    (
+        r"\b(buy|own|purchase)(?:ing)? ((?:\S+ ){1,4}?)or (?:to )?(rent|lease)(?:ing)?(?: them| it| those)?\b",
+        r"\1 or \3 \2",
+    ),
     # Whether it does not fit is whether it fits: the answer says which.
     (r"^(does|do|will|would)nt\b", r"\1"),
     (r"^((?:does|do|will|would)\b.{1,80}?) not (?=fit\b)", r"\1 "),

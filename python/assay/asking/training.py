@@ -352,7 +352,12 @@ def power(reading: Reading) -> Outcome:
         reading = reading.with_values({"nodes": None, "accelerator": accelerator})
         case = training_case(reading).with_entries(f"nodes/{reading.get('node')}")
         result = case.resolve("cluster.node.power", intervals=False).run()
-        return Outcome(f"{result.meaning}, training: {result.text}", result)
+        most = case.resolve("cluster.node.design_power", intervals=False).run()
+        text = f"{result.meaning}, training: {result.text}; {most.text} with GPUs at their limit and busy CPUs"
+        said = (
+            "the data sheet of a node, by which its circuit is sized, states more than its parts draw",
+        )
+        return Outcome(text, result, (result.command, most.command), assumed=said)
     gpus = gpus_of(reading)
     if gpus is None:
         return _figure(reading, "gpu.power")
@@ -363,7 +368,7 @@ def power(reading: Reading) -> Outcome:
         reading.with_values({"gpus": GPUS_OF_A_NODE, "nodes": None}), "econ.job.dc_power"
     )
     whole = (outcome.result.value or math.nan) / 1e3 * gpus / GPUS_OF_A_NODE
-    text = f"{whole:,.0f} kW at the meter: {gpus:,} GPUs, {outcome.result.text} for each {GPUS_OF_A_NODE}"
+    text = f"{rounded(whole)} kW at the meter: {gpus:,} GPUs, {outcome.result.text} for each {GPUS_OF_A_NODE}"
     assumed = (*outcome.assumed, "all nodes as busy as one that trains by itself")
     return replace(outcome, text=text, value=whole, unit="kW", assumed=assumed)
 

@@ -26,7 +26,7 @@ _ASKED: Final = re.compile(
     rf"(?:^|\b(?:in|how many) )(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})s?\b(?!\s*(?:/|per\b))"
 )
 _TAKEN_FROM: Final = re.compile(r"/(?:GPU|node|request)$")
-_OF_A_TOKEN: Final = re.compile(r"/token$")
+_OF_ONE: Final = re.compile(r"/(?:token|kWh)$")
 _BTU: Final = 3.412141633
 """British thermal units by the hour of a watt: 3,600 J over 1,055.056 (International Table BTU)."""
 
@@ -65,8 +65,8 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
     shown = _TAKEN_FROM.sub("", shown.replace("/(s*GPU)", "/s"))
     given = parse_unit(shown)
     if wanted.powers != given.powers and outcome.value is None:
-        # So many kB of each token.
-        given = parse_unit(_OF_A_TOKEN.sub("", shown))
+        # So many kB of each token, or kg of each kWh.
+        given = parse_unit(_OF_ONE.sub("", shown))
     if wanted.powers != given.powers:
         if outcome.value is not None:
             # A figure of the question's own making, such as interruptions in some days.

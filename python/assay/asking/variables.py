@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from assay import stack
@@ -12,13 +12,23 @@ from assay.asking.case import Case
 from assay.asking.cases import place_entries
 from assay.asking.commands import SERVING, TRAINING
 from assay.asking.outcome import Outcome
+from assay.asking.physical_changes import FLOOR
 from assay.asking.reading import COMMON, FILLER, NO_FIGURE, Reading, read
 from assay.asking.text import words
+from assay.errors import InputError
 from assay.scenario import built_in
 from assay.scenario.variable_search import VariableMatch, VariableSearch
 
 LEAST_PROBABILITY: Final = 0.5
 """Probability among all variables from which the likeliest one is answered with."""
+_BEYOND_DOUBT: Final = 0.9
+"""The same of one that only entries of its layer give a value of."""
+_LIKELY: Final = 0.1
+"""The same from which a variable is named in a refusal."""
+_FEW: Final = 3
+"""Inputs of a variable that are named beside it."""
+_BELOW: Final = ((SERVING, "memories/hbm3e"), (TRAINING, FLOOR))
+"""Scenarios with entries from below the pins of a GPU."""
 _GROUPS: Final = {
     "model": "models",
     "accelerator": "accelerators",
@@ -91,14 +101,48 @@ def not_divided(reading: Reading, match: VariableMatch) -> list[str]:
 
 
 def answer(reading: Reading, match: VariableMatch) -> Outcome | None:
-    """The variable in the scenario of its layer, with the entries that the question names."""
+    """The variable in the scenario of its layer, with the entries that the question names.
+
+    What that scenario does not reach is that of the silicon below it, where the variable is beyond doubt.
+    """
     paths = [f"{_GROUPS[slot]}/{value}" for slot in _GROUPS for value in reading.values(slot)[:1]]
     preset = TRAINING if match.name.startswith(_TRAINED) else SERVING
     if match.name in built_in.preset(preset).own or match.name.startswith(_OF_A_RUN):
         # What a scenario assumes is no answer, nor is a run of as many tokens as it assumes.
         return None
-    case = Case(preset, (*paths, *place_entries(reading.get("place"))))
-    result = case.resolve(match.name).run()
-    if result.value is None:
-        return None
-    return Outcome(f"{result.meaning}: {result.text}", result, assumed=(f"the scenario {preset}",))
+    paths += place_entries(reading.get("place"))
+    of_what = "" if paths else f": {built_in.preset(preset).description.partition(':')[0]}"
+    cases = [Case(preset, tuple(paths), assumed=(f"the scenario {preset}{of_what}",))]
+    if not paths and match.probability >= _BEYOND_DOUBT:
+        cases += [Case(below, (path,), assumed=(f"of {path}",)) for below, path in _BELOW]
+    for case in cases:
+        result = case.resolve(match.name).run()
+        if result.value is not None:
+            text = f"{result.meaning}: {result.text}"
+            return Outcome(text, result, assumed=(*case.assumed, *_inputs(case, match.name)))
+    return None
+
+
+def _inputs(case: Case, name: str) -> Iterator[str]:
+    """The values that a variable is computed from in one step, where they are few."""
+    variables = stack.registry().variables
+    near = [other for other in sorted(case.used_by(name)[1]) if other in variables]
+    if len(near) > _FEW:
+        return
+    for other, value in zip(near, case.values(*near), strict=True):
+        if value is not None:
+            yield f"{other} {variables[other].figure(value).text}"
+
+
+def in_doubt(matches: Sequence[VariableMatch]) -> InputError:
+    """The refusal of words that name a variable, which has no value here or is one of several."""
+    variables = stack.registry().variables
+    likely = [match for match in matches if match.probability >= _LIKELY]
+    if likely and likely[0].probability >= LEAST_PROBABILITY:
+        name = likely[0].name
+        return InputError(
+            f"{name} ({variables[name].meaning}): no scenario of the questions has a value of it",
+            f"assay show {name}",
+        )
+    named = "; ".join(f"{match.name} ({variables[match.name].meaning})" for match in likely)
+    return InputError(f"which of these is asked for? {named or 'no variable is'}", "say more of it")

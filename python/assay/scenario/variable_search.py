@@ -195,7 +195,8 @@ class VariableSearch:
         return tuple(
             word
             for word in dict.fromkeys(asked)
-            if any(
+            # A synonym has several words for one; of "hbm3e" all parts count, or it is any memory.
+            if (any if word in SYNONYMS else all)(
                 part in words or any(_is_of(unit, kind) for kind in _KINDS.get(part, ()))
                 for part in meanings(word)
             )

@@ -14,7 +14,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
             r"pay(?:s|ing)? for (?:itself|themselves)",
             r"pay[ -]?back",
             r"(?:how long|how many (?:days|months|years|hours)|when)\b.*\b(?:break[ -]?even|pays? off|worth)",
-            r"break[ -]?even (?:time|period|months?|days?|hours?)",
+            r"break[ -]?even (?:in |after )?(?:time|period|months?|days?|hours?|years?)",
             r"how long\b.*\bbeats?\b",
             r"how many (?:days|months|years|hours|weeks) (?:until|before|to|does|do)\b"
             r".*\b(?:beats?|cheaper|buy|own|\ue007)",
@@ -24,9 +24,25 @@ INTENTS: Final[tuple[Intent, ...]] = (
         slots="accelerator rent provider offer finance place electricity_price pue gpu_price site",
         nearest=RESOLVE.format("econ.gpu.price"),
         words=(
-            "pay pays payback itself themselves break even time period long when price worth months days "
+            "pay pays payback itself themselves break even time period long when price worth months days years "
             "beat beats until income"
         ),
+    ),
+    *(
+        intent(
+            name="ownership",
+            cue=cue,
+            answer=purchases.ownership,
+            slots="accelerator gpus nodes days place electricity_price pue gpu_price site finance",
+            nearest=RESOLVE.format("econ.gpu.owned_rate"),
+            needs=needs,
+            lacks="model tokens rate requests concurrency factor budget rent provider offer",
+            words="tco total cost costs ownership",
+        )
+        for cue, needs in (
+            ((r"\btco\b", r"\bcosts? of ownership\b"), "accelerator days"),
+            ((r"\bcosts? (?:of|to) \ue007",), "accelerator days finance=buy"),
+        )
     ),
     intent(
         name="buy-or-rent",
@@ -95,6 +111,9 @@ INTENTS: Final[tuple[Intent, ...]] = (
         cue=(
             r"clean(?:er|est)?\b",
             r"carbon intensity",
+            r"\bgrid (?:carbon |emissions? )?(?:intensity|factor)\b",
+            r"\bemissions? factor\b",
+            r"\b(?:co2e?|carbon|emissions?|grams?)\b.*(?:\bper |\ba |/ ?)k?wh\b",
             r"dirt(?:y|ier|iest)\b",
             r"green(?:er|est)\b",
         ),
@@ -103,7 +122,7 @@ INTENTS: Final[tuple[Intent, ...]] = (
         nearest=RESOLVE.format("carbon.grid.intensity"),
         needs="place",
         lacks="model",
-        words="grid country power electricity intensity carbon",
+        words="grid country power electricity intensity carbon emission emissions factor co2 co2e grams kwh",
     ),
     intent(
         name="making",
@@ -153,13 +172,21 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="gpus-energy",
-        cue=(r"\benergy\b", r"\b[kmg]wh\b", r"how much (?:electricity|power)"),
+        cue=(
+            r"\benergy\b",
+            r"\b[kmg]wh\b",
+            r"how much (?:electricity|power)",
+            r"\belectricity (?:use[ds]?|drawn|consumed|consumption|of|for)\b(?!.*\b(?:costs?|bills?|price)\b)",
+        ),
         answer=purchases.gpus_energy,
         slots="accelerator gpus nodes days per_time pue",
         nearest=TRAIN.format("econ.job.dc_power"),
         needs="accelerator days|per_time",
         lacks="model tokens requests rate factor place electricity_price finance",
-        words="energy electricity power kwh mwh gwh use uses draw draws consume consumes consumption running",
+        words=(
+            "energy electricity power kwh mwh gwh use uses used draw draws drawn consume consumes consumed "
+            "consumption running"
+        ),
     ),
     intent(
         name="gpus-emissions",
@@ -239,7 +266,13 @@ INTENTS: Final[tuple[Intent, ...]] = (
     ),
     intent(
         name="board-power",
-        cue=(r"\btdp\b", r"power limit", r"board power", r"\bpower\b", r"\bwatts?\b"),
+        cue=(
+            r"\btdp\b",
+            r"power limit",
+            r"board power",
+            r"\bpower\b",
+            r"(?<!tokens per )\bwatts?\b",
+        ),
         answer=facts.of_accelerator("gpu.power.limit"),
         slots="accelerator",
         nearest=RESOLVE.format("gpu.power.limit"),

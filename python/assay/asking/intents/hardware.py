@@ -11,16 +11,14 @@ from assay.asking.intents.intent import RESOLVE, Intent, intent
 
 _KIND: Final = r"(?:gpus?|cards?|accelerators?|chips?|hardware)"
 _MOST: Final = r"\b(?:most|highest|largest|biggest|least|lowest|smallest|best|fastest|more)\b"
-_WHAT: Final = (
-    r"(?:memory|vram|hbm|bandwidth|[tp]?flops?|flop/s|compute|power|tdp|watts?|l2|cache|sms|peak)"
-)
+_WHAT: Final = r"(?:memory|vram|hbm|bandwidth|[tp]?flops?|flop/s|[tp]ops|compute|power|tdp|watts?|l2|cache|sms|peak)"
 _OTHERS: Final = (
     "model accelerator tokens rate concurrency gpus nodes node days per_time tokens factor place "
     "rent electricity_price budget context prompt output format"
 )
 _WORDS: Final = (
     "gpu gpus card cards accelerator accelerators chip chips hardware memory vram hbm bandwidth flops flop tflops "
-    "pflops compute peak power tdp watt watts most highest largest biggest least lowest smallest best dollar "
+    "pflops tops pops compute peak power tdp watt watts most highest largest biggest least lowest smallest best dollar "
     "buck money price expensive cheapest l2 cache gaming consumer geforce list catalog which there buy sms more "
     "use uses draw draws consume consumes"
 )
@@ -34,8 +32,8 @@ _PAID: Final = PRICE.words.pattern
 _PRICE_FIRST: Final = rf"^(?!.*{_OTHER_FIGURES})(?=.*(?:{_PAID})[^,;]*?(?:{BY}))"
 _NOT_PAID: Final = rf"^(?!.*{_OTHER_FIGURES})(?=.*(?:{_OF_ITSELF}))(?=.*(?:{BY}))"
 _BY_WORDS: Final = (
-    "gb gib gigabyte gigabytes tb s flop tflop pflop sm multiprocessor multiprocessors w watt capacity size cost costs "
-    "cheaper cheapest less lower better value hour hourly h hr spent invested rental us $ the an"
+    "gb gib gigabyte gigabytes tb s flop tflop pflop top sm multiprocessor multiprocessors w watt capacity size "
+    "cost costs cheaper cheapest less lower better value hour hourly h hr spent invested rental us $ the an"
 )
 _RATIO_LACKS: Final = (
     "model tokens rate concurrency node days per_time per_gpu factor place rent electricity_price budget context "
@@ -96,11 +94,11 @@ INTENTS: Final[tuple[Intent, ...]] = (
         name="hardware-list",
         cue=(
             rf"\b(?:which|what|list|all)\b[^,;]{{0,24}}\b{_KIND}\b[^;]{{0,24}}"
-            r"\b(?:at least|minimum|or more|more than|>=?)",
-            rf"\b{_KIND}\b (?:with|of) (?:at least|a minimum|more than|>=?)",
+            r"(?:\b(?:at least|minimum|or more|more than)|>=?|\ue007)",
+            rf"\b{_KIND}\b (?:with|of) (?:at least|a minimum|more than|>=?|\ue007)",
         ),
         answer=hardware.listed,
-        slots="memory",
+        slots="memory bound",
         nearest="assay catalog list accelerators",
         needs="memory",
         lacks=_OTHERS,

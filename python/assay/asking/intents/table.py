@@ -16,13 +16,14 @@ from assay.asking.intents import (
     memory,
     money,
     physics,
+    silicon,
     training,
 )
 from assay.asking.intents.intent import Intent
 from assay.asking.reading import Reading
 
 INTENTS: Final = (
-    *gaps.INTENTS, *physics.INTENTS, *architecture.INTENTS, *hardware.INTENTS, *facts.INTENTS,
+    *gaps.INTENTS, *silicon.INTENTS, *physics.INTENTS, *architecture.INTENTS, *hardware.INTENTS, *facts.INTENTS,
     *training.INTENTS, *memory.INTENTS, *latency.INTENTS, *energy.INTENTS, *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""

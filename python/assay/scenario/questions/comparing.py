@@ -80,6 +80,18 @@ class DiffAnswer(Answer):
     violated_before: Sequence[str]
     violated_after: Sequence[str]
 
+    def headline(self) -> str:
+        """The value before and after, and what contributes most of the difference."""
+        found = self.difference
+        before, after = (found.target.figure(end).text for end in (found.before, found.after))
+        if found.before == found.after:
+            return f"{found.target.name}: {before} before and after"
+        said = f"{found.target.name}: {before} before, {after} after"
+        if found.before:
+            said += f" ({found.after / found.before - 1:+.1%})"
+        first = max(found.contributions, key=lambda item: abs(item.amount), default=None)
+        return f"{said}, most by {first.label}" if first else said
+
     def to_json(self) -> dict[str, Any]:
         """The contributions as JSON data."""
         return {

@@ -36,6 +36,10 @@ class MinimizeAnswer(Answer):
 
     optimum: Optimum
 
+    def headline(self) -> str:
+        """The best value, and the choices that give it."""
+        return optimum_headline(self.optimum)
+
     def to_json(self) -> dict[str, Any]:
         """The optimum as JSON data."""
         return {**self.optimum.to_data(), "notes": list(self.notes)}
@@ -67,6 +71,10 @@ class MinimizeEntriesAnswer(Answer):
     caveat: str = ""
     """What the best combination borrows where nobody measured its kernels."""
 
+    def headline(self) -> str:
+        """The best value, and the entries and choices that give it."""
+        return optimum_headline(self.optimum, self.entries)
+
     def to_json(self) -> dict[str, Any]:
         """The optimum as JSON data, with its entries and the optimum of every combination."""
         return {
@@ -82,6 +90,16 @@ class MinimizeEntriesAnswer(Answer):
                 for other in self.every
             ],
         }
+
+
+def optimum_headline(optimum: Optimum, entries: Sequence[str] = ()) -> str:
+    """The best value of the target with the entries and choices behind it."""
+    choices = (
+        f"{name} = {value if isinstance(value, str) else optimum.variables[name].figure(value).text}"
+        for name, value in optimum.choices.items()
+    )
+    best = f"{optimum.target.name} = {optimum.target.figure(optimum.value).text}"
+    return f"{best}, with {', '.join((*entries, *choices))}"
 
 
 @takes(GIVEN)

@@ -31,6 +31,16 @@ class SolveAnswer(Answer):
 
     solution: Solution
 
+    def headline(self) -> str:
+        """The values of the unknowns, and where which required values are reached."""
+        found = self.solution
+        said = (f"{v.name} = {v.figure(found.values[v.name]).text}" for v in found.unknowns)
+        at = (
+            f"{name} is {resolution.variable.figure(found.required[name]).text}"
+            for name, resolution in found.resolutions.items()
+        )
+        return f"{', '.join(said)}, where {' and '.join(at)}"
+
     def to_json(self) -> dict[str, Any]:
         """The solution as JSON data."""
         return {**self.solution.to_data(), "notes": list(self.notes)}
