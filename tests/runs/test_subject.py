@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from assay.engine import Engine
+from assay.errors import InputError
 from assay.improve.loop.progress import Silent
 from assay.runs.subject import _workload, opened
 from assay.runs.subject_options import SubjectOptions
@@ -56,6 +57,16 @@ def test_a_run_computes_on_the_gpu_unless_told_otherwise(
     with pytest.raises(_LoadedError), opened(options, progress):
         pass
     assert (asked, progress.notes) == ([device], notes)
+
+
+@pytest.mark.parametrize("workload", ["protein", "transcribe"])
+def test_a_workload_of_this_process_is_given_to_no_server(workload: str) -> None:
+    options = SubjectOptions(engine="vllm", workload=workload, budget_s=60.0)
+    with (
+        pytest.raises(InputError, match=f"workload {workload}: expected no --engine, got vllm"),
+        opened(options, _Notes()),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

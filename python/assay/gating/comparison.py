@@ -203,7 +203,7 @@ class Comparison:
         if not self._settings.same_answers:
             return
         self._answers.follow(engine, self._time_for_answers(), self._clock)
-        if self._answers.wrong:
+        if self._answers.are_refused:
             gate = self._answers.gate(1.0 - self._settings.alpha)
             assert gate is not None
             raise Ended(gate)
@@ -237,7 +237,7 @@ class Comparison:
             gates.append(GateResult(PAIRS_GATE, False, f"{count} of {least} pairs"))
         if failed is not None:
             verdict = "regressed" if failed.gate == SLO_GATE else "invalid"
-            if failed.gate == ANSWERS_GATE and not self._answers.wrong:
+            if failed.gate == ANSWERS_GATE and not self._answers.are_refused:
                 # Nothing is wrong as far as is known: that is not far enough.
                 verdict = "undecided"
             reason = f"{failed.gate}: {failed.statement}"

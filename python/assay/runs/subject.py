@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay.engine.core.notes import default_device, model_notes
@@ -19,6 +19,7 @@ from assay.load.workloads.counting import count_of
 from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
 from assay.load.workloads.texts import CountTokens
 from assay.load.workloads.workload import Workload
+from assay.runs.exclusive import tuned_alone
 from assay.runs.maximizing import MAXIMIZED, maximizing_rate
 from assay.runs.speech import WORKLOADS, open_speech
 from assay.runs.subject_options import SubjectOptions
@@ -61,7 +62,12 @@ def opened(
     `planned` is the workload of a run that is resumed.
     """
     _check(asked)
-    if asked.engine == "assay" and asked.workload in (*WORKLOADS, *ARRAY_WORKLOADS):
+    if asked.workload in (*WORKLOADS, *ARRAY_WORKLOADS) and asked.engine != "assay":
+        raise InputError(
+            f"workload {asked.workload}: expected no --engine, got {asked.engine!s:.80}",
+            "it runs in this process, on --device",
+        )
+    if asked.workload in (*WORKLOADS, *ARRAY_WORKLOADS):
         with interrupted_by_sigterm():
             begun = time.monotonic()
             engine, workload = _special(asked, planned, progress)
@@ -77,7 +83,9 @@ def opened(
         with _own(asked, progress, planned) as subject:
             yield subject
         return
-    with interrupted_by_sigterm():
+    is_changed = asked.restart is not None and str(asked.engine).startswith("http")
+    alone = tuned_alone(asked.engine) if is_changed else nullcontext()
+    with alone, interrupted_by_sigterm():
         engine = open_engine(
             asked.engine,
             model=asked.model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -172,3 +173,16 @@ def test_stopping_leaves_no_zombie(tmp_path):
     assert process.wait_until(lambda: not process.is_running(record), 60.0)
     process.stop(record, 1.0, popen)
     assert process.start_ticks(record.pid) is None
+
+
+def test_a_server_hears_the_signals_that_who_starts_it_ignores(tmp_path):
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in process.HEARD}
+    try:
+        record, popen = started(tmp_path, "print('up', flush=True); import time; time.sleep(60)")
+        assert all(signal.getsignal(number) is signal.SIG_IGN for number in process.HEARD)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    wait_for_log(record)
+    assert process.stop(record, 20.0, popen) is False
+    assert popen.returncode == -signal.SIGTERM

@@ -90,6 +90,12 @@ def kinds(outcome: Outcome) -> list[str]:
     return [one.kind for one in journals.verify(outcome.run).records]
 
 
+def not_tried(outcome: Outcome) -> dict[str, str]:
+    """What the report says was not tried, and why."""
+    data = json.loads((outcome.run / "report.json").read_text())
+    return dict(data["provenance"]["details"]["skipped"])
+
+
 def test_planted_gains_are_found_and_confirmed(levers: Path) -> None:
     engine = PlantedEngine()
     outcome = run(engine, levers)
@@ -126,6 +132,10 @@ def test_a_dry_run_changes_nothing(levers: Path) -> None:
     plan = json.loads((outcome.run / "plan.json").read_text())
     assert {one["levers"][0] for one in plan["candidates"]} == {"threads", "batch", "graphs"}
     assert "intend" not in kinds(outcome)
+    untried = not_tried(outcome)
+    assert untried["threads: threads=2"] == "not tried: a dry run: no setting was changed"
+    # One row for each value that was ranked, and none for what the options leave out.
+    assert {"graphs: graphs=true", "batch: max_batch=8"} <= untried.keys()
 
 
 def test_interrupted_keeps_what_is_proven(levers: Path) -> None:
@@ -209,6 +219,22 @@ def test_top_n_limits_the_trials(levers: Path) -> None:
     outcome = run(PlantedEngine(), levers, top_n=1)
     tried = [*outcome.kept, *outcome.undecided, *outcome.rejected]
     assert len(tried) == 1
+
+
+class MovingEngine(PlantedEngine):
+    """Shrinks the format of its cache with a second thread, unasked."""
+
+    def settings(self) -> Mapping[str, Setting]:
+        """What it runs with."""
+        now = super().settings()
+        return {**now, "kv": "fp8"} if now["threads"] == 2 else now
+
+
+def test_what_an_engine_changes_with_a_kept_lever_is_said(levers: Path) -> None:
+    outcome = run(MovingEngine(), levers, only=("threads",))
+    moved = "threads: threads=2: the engine changed with them: kv 'bf16' to 'fp8'"
+    assert moved in outcome.notes
+    assert not any("changed with them" in note for note in run(PlantedEngine(), levers).notes)
 
 
 def test_a_target_ends_the_search_and_is_judged_by_the_confirmation(levers: Path) -> None:
@@ -326,9 +352,13 @@ def test_a_short_budget_proves_its_first_candidate_at_once(levers: Path) -> None
     engine = PlantedEngine(hot=False, restart_s=25.0, rate=1000.0)
     path = levers.with_name("cold.yaml")
     path.write_text(LEVERS.replace("hot: true", "hot: false"))
-    outcome = run(engine, path, only=("threads",))
+    outcome = run(engine, path, only=("threads", "graphs"))
     assert outcome.verdict == "improved", outcome.notes
     assert engine.settings() == {**START, "threads": 2}
+    assert (
+        not_tried(outcome)["graphs: graphs=true"] == "not tried: the budget ended before its turn"
+    )
+    assert any("graphs=true was not tried: the budget ended" in note for note in outcome.notes)
     experiments = journals.verify(outcome.run).of("experiment")
     assert len(experiments) == 1
     gates = {gate.gate for gate in outcome.kept[0].gates}

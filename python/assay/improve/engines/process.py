@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,9 @@ from assay.errors import InputError
 
 GRACE_S: Final = 10.0
 """Seconds between SIGTERM and SIGKILL."""
+
+HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that a server hears whatever who starts it does with them."""
 
 Process = subprocess.Popen[bytes]
 """A child of this process."""
@@ -69,7 +74,7 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
     try:
         if record.log:
             log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        with log.open("ab") as output, _hearing():
             process = subprocess.Popen(
                 record.argv,
                 env=_variables(record),
@@ -85,6 +90,25 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
         replace(record, pid=process.pid, start_ticks=start_ticks(process.pid), boot_id=_boot_id()),
         process,
     )
+
+
+@contextmanager
+def _hearing() -> Iterator[None]:
+    """What is started in the block ignores no signal because this process does for now.
+
+    A handler ends with `exec`, an ignored signal stays so: a server that is brought back by who is
+    about to end would not hear its own SIGTERM. Only the main thread may change what signals do.
+    """
+    ignored = []
+    if threading.current_thread() is threading.main_thread():
+        ignored = [number for number in HEARD if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def check_startable(record: ServerRecord) -> None:

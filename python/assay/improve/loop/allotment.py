@@ -21,6 +21,8 @@ MOST_SERIAL_PAIRS: Final = 8
 """Pairs of a trial whose every pair costs a restart."""
 SERIAL_BLOCK_SHARE: Final = 0.05
 """Length of a block between restarts over that of a restart."""
+FOLLOWING: Final = 1.15
+"""Time of a trial by restarts over that of its blocks: after each pair the control is led along answers."""
 MOST_SHARE: Final = 0.5
 """Part of the time left that one trial may take where others wait, unless it needs more to be decided."""
 
@@ -70,5 +72,5 @@ class Allotment:
         # A pair is one restart: A..A B..B, B..B A..A.
         pairs = max(min(pairs, MOST_SERIAL_PAIRS), LEAST_STARTED_PAIRS)
         block_s = max(self.settings.block_s, SERIAL_BLOCK_SHARE * self.restart_s)
-        blocks = 2 * pairs * (self.settings.visit_blocks + 1)
-        return pairs * self.restart_s + blocks * block_s
+        blocks = 2 * pairs * (self.settings.visit_blocks + 1) + SETTLING_BLOCKS
+        return pairs * self.restart_s + FOLLOWING * blocks * block_s

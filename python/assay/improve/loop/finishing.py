@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from assay.answers import data_of
@@ -290,6 +290,18 @@ def _write_files(state: RunState) -> None:
     state.folder.write_degradations(state.degradations)
 
 
+def _untried(state: RunState) -> Iterator[tuple[str, str]]:
+    """Candidates whose turn never came, and why."""
+    done = {name for name, _ in state.skipped}
+    done |= {trial.result.candidate.name for trial in state.trials}
+    why = state.chosen.stop or "the search ended before its turn"
+    if state.interrupted:
+        why = "the run was interrupted before its turn"
+    for candidate in state.chosen.candidates:
+        if candidate.name not in done:
+            yield candidate.name, f"not tried: {why}"
+
+
 def _record(state: RunState, outcome: Outcome) -> RunRecord:
     workload = state.workload
     return RunRecord(
@@ -301,7 +313,7 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
         noise=state.control.noise,
         confirmation=state.soaked.confirmation,
         left_out=dict(state.soaked.left_out),
-        skipped=tuple(state.skipped),
+        skipped=(*state.skipped, *_untried(state)),
         machine=dict(state.description.hardware),
         workload={
             "name": workload.name,

@@ -127,6 +127,8 @@ class Watched:
     windows: int = 0
     reason: str = ""
     """Why the kept settings were taken back; empty where they were not."""
+    recent: tuple[float, ...] = ()
+    """Logarithms of the ratio to the start of the last windows: too few of them may be bad to prove it."""
     seconds: float = 0.0
     """On top of the budget."""
 

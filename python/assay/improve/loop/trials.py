@@ -186,7 +186,15 @@ def keep(state: RunState, result: ExperimentResult, *, is_raced: bool = False) -
         changes=dict(changes),
         is_raced=is_raced,
     )
+    if moved := followed(result):
+        state.notes.append(f"{result.candidate.name}: {moved}")
     state.progress.best(state.stack.gained, state.budget.remaining)
+
+
+def followed(result: ExperimentResult) -> str:
+    """Knobs that nobody asked for and the engine changed with the candidate's; empty for none."""
+    gates = [gate for gate in result.gates if gate.evidence.get("followed")]
+    return gates[-1].statement.partition("; ")[2] if gates else ""
 
 
 def _without(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from assay.improve.engines.protocol import Engine, Followed
 from assay.improve.experiments.outputs.bounds import changed_rate, one_in
 from assay.improve.experiments.outputs.judging import Judgment, judge
+from assay.improve.experiments.outputs.likelihood import SampleLikelihood
 from assay.improve.experiments.outputs.seeds import SeededAnswers, beginning, is_seeded
 from assay.improve.experiments.result import ComparedAnswers, DifferingAnswer, GateResult
 from assay.improve.levers.lever import Correctness
@@ -20,7 +21,8 @@ from assay.load.workloads.workload import PlannedRequest, Workload, is_greedy
 
 GATE: Final = "answers"
 AT_ONCE: Final = 16
-"""Answers that the control is led along between two looks at the clock."""
+"""Answers that the control is led along between two looks at the clock, at most."""
+FIRST_AT_ONCE: Final = 4
 
 Clock = Callable[[], float]
 Output = str | tuple[int, ...]
@@ -66,6 +68,7 @@ class AnswerLedger:
     _failed: set[int] = field(default_factory=set)
     """Requests that the control failed: nobody can compare them."""
     _seeded: SeededAnswers = field(default_factory=SeededAnswers)
+    _likelihood: SampleLikelihood = field(default_factory=SampleLikelihood)
     _otherwise: set[int] = field(default_factory=set)
     """Places among `differing` of answers that begin otherwise than the control's of the same seed."""
 
@@ -130,13 +133,19 @@ class AnswerLedger:
     ) -> None:
         """Lead the control along the answers that wait, while there is time and none is wrong."""
         while self.pending and self.wrong == 0 and left_s() > self.follow_s:
-            count = min(len(self.pending), AT_ONCE)
+            # How long the first ones take is not known: few tell it.
+            fitting = left_s() / self.follow_s if self.follow_s else FIRST_AT_ONCE
+            count = int(min(len(self.pending), AT_ONCE, fitting))
             given = [self.pending.popleft() for _ in range(count)]
             begun = clock()
             asked = [(self.workload.requests[number], answer) for number, answer, _ in given]
-            followed = control.follow(asked, self.tie)
+            own = self._likelihood.lacking(asked, self.known)
+            followed = control.follow([*asked, *own], self.tie)
             self.follow_s = (clock() - begun) / count
-            for (request, answer), along in zip(asked, followed, strict=True):
+            for given_own, along in zip(own, followed[count:], strict=True):
+                self._likelihood.add_own(given_own, along)
+            for (request, answer), along in zip(asked, followed[:count], strict=True):
+                self._likelihood.add((request, answer), along)
                 known = self.known.get(request.number, ())
                 if is_seeded(request) and beginning(answer) not in map(beginning, known):
                     self._otherwise.add(len(self.differing))
@@ -179,6 +188,11 @@ class AnswerLedger:
         return sum(answer.kind == "wrong" for answer in self.differing)
 
     @property
+    def are_refused(self) -> bool:
+        """Whether more answers could not help: one is wrong, or samples are of another distribution."""
+        return bool(self.wrong or self._shift)
+
+    @property
     def total(self) -> int:
         """Answers compared so far, those that wait to be judged too."""
         return len(self.outcomes)
@@ -198,7 +212,15 @@ class AnswerLedger:
         )
 
     def _as_far_as_known(self) -> Iterable[DifferingAnswer]:
-        """Samples that a seed should have made equal are judged where it is known what seeds do."""
+        """Samples that a seed should have made equal are judged where it is known what seeds do.
+
+        Where they are likelier in sum than the control's own, or less likely, none of them is judged.
+        """
+        if self._shift:
+            return (
+                replace(answer, kind="not judged") if answer.kind == "as drawn" else answer
+                for answer in self.differing
+            )
         seeded = self._seeded
         if (
             not self._otherwise
@@ -225,7 +247,17 @@ class AnswerLedger:
         if not compared.total and most_changed is None:
             return None
         comparable = len(self.workload.requests) - len(self._failed - self.known.keys())
-        return answers_gate(compared, confidence, most_changed, min(least_requests, comparable))
+        least = min(least_requests, comparable)
+        gate = answers_gate(compared, confidence, most_changed, least)
+        shift = self._shift
+        return (
+            replace(gate, passed=False, statement=f"{gate.statement}; {shift}") if shift else gate
+        )
+
+    @property
+    def _shift(self) -> str:
+        """In words; a lossy lever may draw otherwise."""
+        return "" if self.correctness == "lossy" else self._likelihood.shift()
 
     def _note(self, request: int, judgment: Judgment) -> None:
         gap = None if math.isnan(judgment.gap) else min(judgment.gap, _MOST_GAP)

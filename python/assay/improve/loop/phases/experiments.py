@@ -119,6 +119,8 @@ def experiment(state: RunState) -> Allotment:
             trials += 1
             if at_once and result.verdict == "improved":
                 state.soaked = replace(state.soaked, confirmation=result)
+                if pending:
+                    out_of_time(state, pending[0], len(pending) - 1)
                 break
             search.learn(state.trials[-1])
             if pending and result.verdict == "improved":

@@ -22,6 +22,8 @@ from assay.load.workloads.workload import Window
 TITLE: Final = "watch"
 REFERENCE_Z: Final = 2.0
 """Standard errors of the start's level that a window may lie below it."""
+RECENT: Final = 12
+"""Windows at the end of a watch whose level is said."""
 
 
 def watch(state: RunState) -> None:
@@ -51,8 +53,11 @@ def watch(state: RunState) -> None:
         bring_to(state, state.start)
         state.engine.declare_safe("the start: the watch saw a regression")
         return
-    held = state.watched.windows
-    state.notes.append(f"watched for {held} windows after promotion: no regression was seen")
+    held, recent = state.watched.windows, state.watched.recent
+    note = f"watched for {held} windows after promotion: no regression was shown"
+    if recent:
+        note += f"; the last {len(recent)} are at {percent(math.exp(statistics.fmean(recent)))} to the start"
+    state.notes.append(note)
 
 
 def _begin(state: RunState) -> None:
@@ -89,7 +94,8 @@ def _guard(state: RunState, confirmed: ExperimentResult) -> Watched:
         bad = _bad_share(state, measured)
         reason = guard.add(ratio, bad)
         state.journal.append("watch", window=place, value=value, bad_share=bad)
-        state.watched = Watched(place)
+        recent = (*state.watched.recent, *(() if ratio is None else (ratio,)))[-RECENT:]
+        state.watched = Watched(place, recent=recent)
         shown = "no figure" if ratio is None else f"{percent(math.exp(ratio))} to the start"
         state.progress.say(f"window {place}: {shown}")
         if reason:
