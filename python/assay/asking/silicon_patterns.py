@@ -8,7 +8,7 @@ from typing import Final
 from assay.asking.numbers import IS, NUMBER, Convert, constant, kelvin, number
 
 _ROOM: Final = 300.0
-"""Room temperature of textbooks on devices, in kelvins."""
+"""Room temperature, as literature on devices has it, in kelvins."""
 _AREA: Final = r"(?:mm ?2|mm\^2|square mm|square millimet(?:er|re)s?)\b"
 _BY_AREA: Final = r"\s*(?:/|per)\s*(?:cm ?2|cm\^2|square cm|square centimet(?:er|re)s?)\b"
 
