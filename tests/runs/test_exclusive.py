@@ -34,7 +34,14 @@ def test_a_second_run_on_a_server_is_refused_before_it_touches_it(url):
 
 
 def test_another_server_or_a_later_run_may_go_on(url):
-    with tuned_alone(url), tuned_alone("http://127.0.0.1:1/v1"):
+    elsewhere = url.replace("127.0.0.1", "gpu-host")
+    with tuned_alone(url), tuned_alone("http://127.0.0.1:1/v1"), tuned_alone(elsewhere):
+        pass
+    with (
+        tuned_alone(url),
+        pytest.raises(InputError, match="being tuned"),
+        tuned_alone(url.replace("127.0.0.1", "localhost")),
+    ):
         pass
     with tuned_alone(url):
         pass

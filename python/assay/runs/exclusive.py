@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from assay import paths
 from assay.errors import InputError
+from assay.improve.engines.supervised import is_local
 from assay.openai_api.address import ServerAddress
 
 
@@ -18,10 +19,13 @@ def tuned_alone(url: str) -> Iterator[None]:
     The other would take a trial of this one for the start, and bring it back as such in the end. The
     lock is one of the scratch folder, and ends with the process.
     """
-    port = ServerAddress(url, "--engine").place.effective_port
+    address = ServerAddress(url, "--engine")
+    # All names of this machine are one.
+    host = "" if is_local(address) else address.host.replace(":", "_") + "-"
+    name = f"{host}{address.place.effective_port}.lock"
     folder = paths.scratch() / "servers"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{port}.lock").open("ab") as lock:
+    with (folder / name).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
