@@ -74,6 +74,8 @@ def bench_manifest_command(
             [(entry.sha256[:16], styles.NAME), size(entry.nbytes)] for entry in kept
         ]
         yield from table(("sha256", "size"), rows, canvas, right=(1,))
+        if not kept:
+            yield f"no data set is staged in {staging.folder()}"
         for entry in evicted:
             yield f"removed {entry.sha256[:16]}, {size(entry.nbytes)}"
 

@@ -53,7 +53,7 @@ def text(outcome: "Outcome", canvas: Canvas, said: Sequence[str] = ()) -> Iterat
     yield ""
     yield from facts(
         [
-            ("start with" if outcome.kept else "it runs as", outcome.launch_command),
+            ("start with" if outcome.kept else "the start", outcome.launch_command),
             ("report", str(outcome.report or "")),
             ("check it", f"assay verify-report {outcome.run.name}"),
             ("undo it", f"assay rollback {outcome.run.name}" if outcome.kept else ""),

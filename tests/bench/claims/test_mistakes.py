@@ -125,3 +125,11 @@ def test_seeds_of_the_command_are_those_of_the_claim_first(tmp_path: Path) -> No
     for count in (0, 1_000_000):
         with pytest.raises(InputError, match=f"--seeds: expected 1 to 999,979, got {count:,}"):
             prepared(tmp_path, claim, seeds=count)
+
+
+def test_a_list_of_no_staged_data_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    assert app.run(["bench", "manifest", "list"]) == 0
+    assert "no data set is staged in" in capsys.readouterr().out
