@@ -198,7 +198,9 @@ class LoadClient(Closing):
             details={
                 "url": self.address.url,
                 "model": self._model.name if self._model else None,
-                "interface": ", ".join(sorted({self._path_of(one) for one in workload.requests})),
+                "interface": ", ".join(
+                    sorted({self._path_of(request) for request in workload.requests})
+                ),
                 "reopened_connections": self._reopened,
                 "notes": (*self.notes, *_repeated(workload, len(records))),
             },
@@ -289,7 +291,9 @@ class LoadClient(Closing):
 
     def _prepare_chats(self, workload: Workload) -> None:
         """Find out whether conversations can be sent as chats, by one probe where there are any."""
-        if self._takes_chats is not None or not any(one.messages for one in workload.requests):
+        if self._takes_chats is not None or not any(
+            request.messages for request in workload.requests
+        ):
             return
         if self._path == CHAT or self.options.interface == "completions":
             self._takes_chats = self._path == CHAT

@@ -510,3 +510,39 @@ def test_an_answer_that_the_server_refuses_to_be_led_along_is_not_judged(engines
     judged = engine.follow([(request, "too long"), (request, "short")], 0.1)
     assert judged == [None, Followed((0.0,))]
     assert any("cannot be judged" in text for text in engine.describe().degradations)
+
+
+def test_an_answer_of_an_adapter_is_held_against_that_adapter(engines, monkeypatch):
+    engine = engines()
+    base = engine._served.model()
+    monkeypatch.setattr(engine._served, "_model", replace(base, listed=frozenset((base.name, "a"))))
+    asked = []
+    monkeypatch.setattr(following, "along", lambda prober, server, model, *_: asked.append(model))
+    requests = [
+        replace(WORKLOAD.requests[0], fields=fields)
+        for fields in ({"model": "a"}, {"model": "gpt"}, {})
+    ]
+    engine.follow([(request, "text") for request in requests], 0.1)
+    assert sorted(asked) == sorted(["a", base.name, base.name])
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({}, (1, 2)),
+        ({"tools": [{}], "tool_choice": "auto"}, (1, 2)),
+        ({"tools": [{}], "tool_choice": "none"}, None),
+        ({"reasoning_effort": "low"}, None),
+    ],
+)
+def test_a_chat_that_tokenize_would_render_otherwise_is_not_led(
+    engines, monkeypatch, fields, tokens
+):
+    engine = engines()
+    monkeypatch.setattr(engine._served, "adapter", replace(ADAPTER, tokenize="prompt"))
+    engine._served.model()
+    answer = {"tokens": [1, 2]}
+    monkeypatch.setattr("assay.improve.engines.served.exchange_json", lambda *_, **__: answer)
+    said = ({"role": "user", "content": "Why?"},)
+    chat = PlannedRequest(0, "Why?", 4, fields=fields, messages=said)
+    assert engine._served.rendered(chat) == tokens

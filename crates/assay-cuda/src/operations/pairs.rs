@@ -160,6 +160,17 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
     let transposed = call.integer("transposed")? != 0;
     let element = call.float_type("x", x)?;
     let epsilon = KernelArgument::F32(call.float("epsilon")?);
+    let mut arguments = vec![
+        pointer(x),
+        pointer(norm_weight),
+        pointer(norm_bias),
+        pointer(weights),
+        pointer_or_null(gates),
+        pointer_or_null(mask),
+        pointer(out),
+        int(rows),
+        int(columns),
+    ];
     let shared_evenly = outputs.is_multiple_of(PERSISTENT_OUTPUTS);
     let launch = match PERSISTENT_INPUTS.contains(&inputs) && shared_evenly {
         true => {
@@ -178,19 +189,7 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
             ("TRANSPOSED", transposed.into()),
         ];
         let function = call.function("channel_projection_persistent", &defines)?;
-        let arguments = [
-            pointer(x),
-            pointer(norm_weight),
-            pointer(norm_bias),
-            pointer(weights),
-            pointer_or_null(gates),
-            pointer_or_null(mask),
-            pointer(out),
-            int(rows),
-            int(columns),
-            int(batch),
-            epsilon,
-        ];
+        arguments.extend([int(batch), epsilon]);
         return call.queue.launch(&function, config, &arguments);
     }
     // Warpgroups side by side over places, where accumulators of two CTAs must fit into registers.
@@ -232,19 +231,7 @@ pub(super) fn channel_projection(call: &Call<'_>) -> Result<()> {
         None => ("channel_projection", generic_bytes(tile)),
     };
     let function = call.function(name, &defines)?;
-    let arguments = [
-        pointer(x),
-        pointer(norm_weight),
-        pointer(norm_bias),
-        pointer(weights),
-        pointer_or_null(gates),
-        pointer_or_null(mask),
-        pointer(out),
-        int(rows),
-        int(columns),
-        int(outputs),
-        epsilon,
-    ];
+    arguments.extend([int(outputs), epsilon]);
     call.queue.launch(&function, tile.config(places, batch, shared_bytes), &arguments)
 }
 

@@ -113,7 +113,7 @@ def led(ask: Ask, prompt: str, answer: str, max_tokens: int, tie: float) -> Foll
     while at < len(said):
         stands = _text(said[:at])
         positions = [] if stands is None else ask(prompt + stands, max(max_tokens - len(gaps), 1))
-        if stands is None or (gaps and not positions):
+        if stands is None:
             # No text leads behind a part of a character.
             return Followed(tuple(gaps), is_whole=False)
         if not positions or not any(position.top for position in positions):

@@ -266,10 +266,10 @@ class HttpEngine(Engine):
 
     def follow(self, answers: Sequence[Given], tie: float) -> list[Followed | None]:
         """Lead the server along texts: greedy continuations, or a scored text where it samples."""
-        model = self._served.model().name
 
         def along(given: Given) -> Followed | None:
             try:
+                model = self._served.asked(given[0])
                 return following.along(self._prober, self._served, model, given, tie)
             except ServerError as error:
                 # It has chats alone, or refuses this one: too long for its context, too many at once.

@@ -18,7 +18,8 @@ from assay.engine.loading.opening import SYNTHETIC
 from assay.engine.requests.outputs import Chunk
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_requests import left_out, prompt_of, sampling_params
-from assay.improve.engines.own_window import OwnWindow, Prompt
+from assay.improve.engines.own_window import OwnWindow
+from assay.improve.engines.probing import Prompt
 from assay.improve.engines.process import resident_bytes
 from assay.improve.engines.protocol import (
     RESIDENT,

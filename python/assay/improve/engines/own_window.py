@@ -13,14 +13,12 @@ from assay.engine import SamplingParams
 from assay.engine.requests.outputs import StepOutput
 from assay.errors import AssayError, InputError
 from assay.improve.engines.own_requests import sampling_params
+from assay.improve.engines.probing import Prompt
 from assay.load.workloads.measurement import RequestRecord
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 MAX_IDLE_S = 0.05
 """Longest sleep of an open loop that waits for the next arrival, so that Ctrl-C is heard."""
-
-
-Prompt = str | Sequence[int]
 
 
 class SteppedEngine(Protocol):

@@ -59,6 +59,11 @@ class Served:
             )
         return self._model
 
+    def asked(self, request: PlannedRequest) -> str:
+        """The name that a request asks for: its own, such as an adapter's, where the server lists it."""
+        own = request.fields.get("model")
+        return own if own in self.model().listed else self.model().name
+
     def tokens(self, text: str, **fields: Any) -> tuple[int, ...]:
         """The tokens of a text, of a server that tokenizes."""
         body = {"model": self.model().name, self.adapter.tokenize: text, **fields}
@@ -70,10 +75,13 @@ class Served:
 
     def rendered(self, request: PlannedRequest) -> tuple[int, ...] | None:
         """The tokens of a conversation as the chat template renders it; None of a server that tells none."""
-        if self.adapter.tokenize != "prompt":
+        fields = request.fields
+        # A choice of tools and an effort change what is rendered, and /tokenize takes neither.
+        is_plain = fields.get("tool_choice", "auto") == "auto" and "reasoning_effort" not in fields
+        if self.adapter.tokenize != "prompt" or not is_plain:
             return None
         body = {"model": self.model().name, "messages": list(request.messages)}
-        given = {name: request.fields[name] for name in RENDERED if name in request.fields}
+        given = {name: fields[name] for name in RENDERED if name in fields}
         try:
             data = exchange_json(self.address, "/tokenize", body | given)
         except ServerError as error:

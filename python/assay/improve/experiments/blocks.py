@@ -127,7 +127,7 @@ def marked_messages(messages: Sequence[Message], mark: str) -> tuple[Message, ..
     >>> marked_messages(({"role": "user", "content": "Why?"}, {"role": "tool", "content": None}), "7")
     ({'role': 'user', 'content': 'Why? 7'}, {'role': 'tool', 'content': None})
     """
-    last = max((at for at, one in enumerate(messages) if one.get("content")), default=-1)
+    last = max((at for at, message in enumerate(messages) if message.get("content")), default=-1)
     return tuple(
         {**message, "content": _marked(message["content"], mark)} if at == last else message
         for at, message in enumerate(messages)
