@@ -20,7 +20,9 @@ async def tokenize(service: Service, body: TokenizeRequest) -> Tokens:
         check_variables(body.chat_template_kwargs)
         tools = [tool.model_dump(exclude_none=True) for tool in body.tools or ()]
         variables = {"tools": tools or None, **(body.chat_template_kwargs or {})}
-        text = service.render([message.for_template() for message in body.messages or ()], variables)
+        text = service.render(
+            [message.for_template() for message in body.messages or ()], variables
+        )
         adds_special = bool(body.add_special_tokens)
     encode = model.encode if adds_special else model.encode_rendered
     tokens = list(await run_off_loop(len(text), encode, text))
