@@ -21,6 +21,7 @@ QUESTIONS: list[dict[str, Any]] = [
         "fresh_questions.json",
         "second_questions.json",
         "buyer_questions.json",
+        "collective_questions.json",
     )
     for row in json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 ]

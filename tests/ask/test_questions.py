@@ -78,7 +78,19 @@ def test_answers_that_a_stranger_found_wrong_are_right() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
-    ["B", "own", "further", "plain", "stranger", "words", "persona", "fresh", "second", "buyer"],
+    [
+        "B",
+        "own",
+        "further",
+        "plain",
+        "stranger",
+        "words",
+        "persona",
+        "fresh",
+        "second",
+        "buyer",
+        "collective",
+    ],
 )
 def test_all_questions_are_answered_right_or_refused(part: str) -> None:
     counts, wrong = score(row for row in QUESTIONS if row["part"].startswith(part))

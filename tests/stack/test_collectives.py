@@ -9,14 +9,24 @@ import numpy as np
 import pytest
 
 from assay.catalog import constants
-from assay.model import Registry, Scope
-from assay.stack import collectives, gpu, hbm, interconnect
+from assay.model import Registry, Scope, number
+from assay.stack import alpha_beta, collectives, gpu, hbm, interconnect
 from assay.stack.alpha_beta import Medium, Span
-from assay.stack.collectives import library as collectives_library, spans, templates
+from assay.stack.collectives import (
+    alone as alone_figures,
+    library as collectives_library,
+    spans,
+    templates,
+)
 from assay.stack.kernels import device
 from assay.validate.cases import Case
 from assay.validate.collectives.predict import handles, predict
-from assay.validate.collectives.tables import CONSTANTS, compiled, link_bandwidth
+from assay.validate.collectives.tables import (
+    CONSTANTS,
+    compiled,
+    link_bandwidth,
+    registry as tables_registry,
+)
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +268,145 @@ def test_unpredicted_cases_name_the_reason(change: dict[str, object], gap: str) 
 def test_collective_cases_are_selected_by_kind() -> None:
     assert handles(case("aic-x", op="alltoall"))
     assert not handles(case("aic-x", op="gemm"))
+
+
+ALONE: dict[str, float | str] = {
+    "collectives.ranks": 8,
+    "collectives.size": "268435456 byte",
+    "collectives.error": 1,
+    "collectives.exchange_error": 1,
+    "collectives.rail.error": 1,
+    "collectives.rail.exchange_error": 1,
+}
+
+
+def alone(name: str, **changes: float | str) -> float:
+    """A figure of one collective on H200s, from the constants of the catalog."""
+    given: dict[str, float | str] = {
+        **constants.given("h200_sxm"), "gpu.link.bandwidth": 450e9, "interconnect.node_ranks": 8,
+        "interconnect.bisection.bandwidth": 50e9, **ALONE,
+        **{key.replace("__", "."): value for key, value in changes.items()},
+    }  # fmt: skip
+    registry = tables_registry()
+    known = {key: value for key, value in given.items() if key in registry.variables}
+    value = registry.resolve(f"collectives.{name}", known).value
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize("name", list(alone_figures.FIGURES))
+@pytest.mark.parametrize("ranks", [2, 8, 64])
+def test_bus_bandwidth_is_that_of_nccl_tests(name: str, ranks: int) -> None:
+    """PERFORMANCE.md of nccl-tests: 2 (n - 1)/n of the algorithm bandwidth, or (n - 1)/n."""
+    time = alone(f"{name}.time", collectives__ranks=ranks)
+    algorithm = 268435456 / time
+    factor = (2 if name == "all_reduce" else 1) * (ranks - 1) / ranks
+    assert alone(f"{name}.algorithm_bandwidth", collectives__ranks=ranks) == pytest.approx(
+        algorithm
+    )
+    assert alone(f"{name}.bus_bandwidth", collectives__ranks=ranks) == pytest.approx(
+        factor * algorithm
+    )
+
+
+@pytest.mark.parametrize("name", list(alone_figures.FIGURES))
+@pytest.mark.parametrize("elements", [2**11, 2**20, 2**27])
+def test_a_collective_alone_has_the_time_of_the_validation(name: str, elements: int) -> None:
+    """One number from the command line and from the scores of published rows."""
+    (row,) = predict([case("aic-x", op=name, message_size_elements=elements)])
+    found = alone(f"{name}.time", collectives__size=f"{2 * elements} byte")
+    assert row.predicted is not None
+    assert 1e3 * found == pytest.approx(row.predicted, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
+def test_the_interval_alone_is_that_of_the_validation(name: str) -> None:
+    """The validation has the model's error only; the constants' own widen it by a tenth at most."""
+    from assay.scenario.questions.resolving import resolve
+
+    (row,) = predict([case("aic-x", op=name, message_size_elements=2**27)])
+    found = resolve(
+        f"collectives.{name}.time", includes=["accelerators/h200_sxm"],
+        assign=["collectives.size=268435456 byte", "collectives.ranks=8"],
+    ).resolution  # fmt: skip
+    assert row.lo is not None
+    assert row.hi is not None
+    assert found.lower is not None
+    assert found.upper is not None
+    widths = math.log(found.upper / found.lower), math.log(row.hi / row.lo)
+    assert 0.95 <= widths[0] / widths[1] <= 1.3
+
+
+def test_between_nodes_the_adapters_bound_a_large_collective() -> None:
+    """64 ranks: a ring carries 63/64 of 16 GiB over eight adapters of 50 GB/s; a tree of nodes all of it twice."""
+    large: dict[str, float | str] = {
+        "collectives__ranks": 64,
+        "collectives__size": "17179869184 byte",
+    }
+    bytes_by_rate = 17179869184 / 400e9
+    assert alone("all_gather.time", **large) >= 63 / 64 * bytes_by_rate
+    assert alone("all_gather.time", **large) == pytest.approx(bytes_by_rate, rel=0.25)
+    assert alone("all_reduce.time", **large) >= 2 * 63 / 64 * bytes_by_rate
+    # A rank sends 56 of 64 parts to other nodes, over its own adapter.
+    assert alone("all_to_all.time", **large) >= 56 / 64 * 17179869184 / 50e9
+
+
+def test_two_nodes_send_everything_once() -> None:
+    """NVLSTree of two nodes: sums of the switches cross once, so that the links bind, not twice the rails."""
+    scope = Scope("probe", "trees over nodes")
+    size = scope.variable("size", "S", "byte", "size", boundary="scenario")
+    nodes = scope.variable("nodes", "N", "1", "nodes", boundary="scenario")
+    rate = scope.variable("rate", "R", "byte/s", "rate of the switch", boundary="scenario")
+    eight, none = number("8"), number("0 s")
+    links, adapters = number("450e9 byte/s"), number("50e9 byte/s")
+    span = Span(eight, nodes, Medium(none, links), Medium(none, adapters))
+    scope.declare(
+        "time, t [s]: time", equals=alpha_beta.spanning_switch_tree_all_reduce(size, span, rate)
+    )
+    registry = Registry.from_scopes([scope])
+    for count, switch, seconds in ((2, 300e9, 1 / 300), (2, 900e9, 1 / 400), (4, 300e9, 2 / 400)):
+        found = registry.resolve(
+            "probe.time", {"probe.size": 1e9, "probe.nodes": count, "probe.rate": switch}
+        )
+        assert found.value == pytest.approx(seconds, rel=1e-12)
+
+
+def test_time_alone_grows_with_size_and_nodes() -> None:
+    for name in alone_figures.FIGURES:
+        for ranks in (8, 16, 64):
+            times = [
+                alone(
+                    f"{name}.time", collectives__ranks=ranks, collectives__size=f"{2**power} byte"
+                )
+                for power in range(25, 34, 2)
+            ]
+            assert all(later > earlier for earlier, later in pairwise(times))
+        wide = [alone(f"{name}.time", collectives__ranks=ranks) for ranks in (16, 32, 64, 256)]
+        assert all(later > earlier for earlier, later in pairwise(wide))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "is_valid"),
+    [
+        (8, "1 GiB", True), (8, "2 GiB", False), (8, "100 byte", False), (16, "100 byte", True),
+        (64, "1 GiB", True), (64, "1 MiB", False), (512, "1 GiB", False),
+    ],
+)  # fmt: skip
+def test_what_was_measured_is_stated(ranks: int, size: str, is_valid: bool) -> None:
+    from assay.scenario.questions.resolving import resolve
+
+    answer = resolve(
+        "collectives.all_reduce.time", includes=["accelerators/h100_sxm"], intervals=False,
+        assign=[f"collectives.size={size}", f"collectives.ranks={ranks}"],
+    )  # fmt: skip
+    assert any("not valid" in note for note in answer.notes) != is_valid
+
+
+def test_nodes_are_full() -> None:
+    from assay.scenario.questions.resolving import resolve
+
+    found = resolve(
+        "collectives.all_reduce.time", includes=["accelerators/h100_sxm"], intervals=False,
+        assign=["collectives.size=1 GB", "collectives.ranks=12"],
+    )  # fmt: skip
+    assert [verdict.name for verdict in found.resolution.violated] == ["collectives.nodes.full"]

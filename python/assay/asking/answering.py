@@ -74,7 +74,9 @@ class AskAnswer(Answer):
             "intent": self.intent,
             "candidates": [] if outcome is None else [self._candidate(outcome)],
             "entries": [_entry(mention) for mention in self.reading.mentions],
-            "presets": [] if outcome is None else [outcome.result.command.preset],
+            "presets": []
+            if outcome is None
+            else list(filter(None, [outcome.result.command.preset])),
             "not_understood": list(self.unknown),
             "commands": [self.nearest][: bool(self.nearest)] if outcome is None else outcome.lines,
             "assumed": [] if outcome is None else list(outcome.assumed),

@@ -54,6 +54,8 @@ def _text(preset: str, assign: Sequence[str], verdict: ConditionVerdict) -> str:
 
 def _of_preset(preset: str, names: list[str]) -> str:
     """That values are the scenario's, which the question does not say."""
+    if not preset:
+        return ""
     from assay.scenario import built_in
 
     own = built_in.preset(preset).own

@@ -68,7 +68,7 @@ class Command(Protocol):
 
     @property
     def preset(self) -> str:
-        """The scenario that it starts from."""
+        """The scenario that it starts from; nothing where it needs none."""
 
     def run(self) -> Result:
         """Run it."""
@@ -102,7 +102,7 @@ class Resolve:
         from assay.scenario.questions.resolving import resolve
 
         answer = resolve(
-            self.target, preset=self.preset, includes=self.includes, assign=self.assign,
+            self.target, preset=self.preset or None, includes=self.includes, assign=self.assign,
             variant=self.variant, offer=self.offer or None, intervals=self.intervals,
         )  # fmt: skip
         if isinstance(answer.problem, InputError):
@@ -328,7 +328,7 @@ def _with_notes(result: Result, notes: Sequence[str]) -> Result:
 
 def _scenario(command: Any) -> list[str]:
     """The options of a scenario: preset, entries, values and relations."""
-    words = ["--preset", command.preset]
+    words = ["--preset", command.preset] if command.preset else []
     for option, texts in (
         ("--with", command.includes),
         ("--set", command.assign),

@@ -20,6 +20,7 @@ from assay.asking.cases import (
 )
 from assay.asking.commands import SERVING, Minimize
 from assay.asking.dividing import TOKENS_BY_DOLLAR
+from assay.asking.dividing_users import Divided, divided
 from assay.asking.layouts import requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.periods import PERIODS, SECONDS_OF
@@ -67,6 +68,8 @@ def cost(reading: Reading) -> Outcome:
     kind = next((kind for kind in ("cached", "input") if kind in words), "output")
     if reading.slots & {"tpot_limit", "ttft_limit"} and "concurrency" not in reading.slots:
         outcome = _cheapest_within_slo(reading)
+    elif (of_users := divided(reading)) is not None and "days" not in reading.slots:
+        return _of_users(reading, of_users, kind)
     else:
         outcome = figure(reading, f"econ.cost.per_{kind}_token")
     assumed = (*_paid(reading), *outcome.assumed, *_other_tokens(reading, kind))
@@ -78,6 +81,18 @@ def cost(reading: Reading) -> Outcome:
     if TOKENS_BY_DOLLAR.search(reading.rest):
         return _of_a_dollar(reading, outcome)
     return outcome
+
+
+def _of_users(reading: Reading, of_users: Divided, kind: str) -> Outcome:
+    """Cost of a token where the users are divided among replicas that keep the limits of latency."""
+    outcome = cost(of_users.reading)
+    if "tokens" in reading.slots:
+        return replace(outcome, assumed=(of_users.said, *outcome.assumed))
+    paid = serving_case(of_users.reading.with_values({"load": 1.0})).value("econ.serving.rate")
+    whole = of_users.replicas * SECONDS_OF["hour"] * (paid or math.nan)
+    gpus = of_users.replicas * of_users.gpus
+    text = f"{outcome.text}; {gpus:,} x {accelerator_of(reading)} for all users, {amount(whole, 'USD')} per hour"
+    return replace(outcome, text=text, assumed=(of_users.said, *outcome.assumed))
 
 
 def _of_a_dollar(reading: Reading, outcome: Outcome) -> Outcome:
@@ -177,8 +192,10 @@ def _deployment(reading: Reading) -> Outcome:
         raise InputError("a deployment of which model?", 'name one: "... of Llama 3.1 8B"')
     if reading.slots >= {"days", "per_time"}:
         raise InputError("a time and a cost by the month or the year", "say one of them")
-    outcome = figure(reading, "econ.serving.rate")
     instances, said = _instances(reading)
+    if (of_users := divided(reading)) is not None:
+        reading, instances, said = of_users.reading, of_users.replicas, (of_users.said,)
+    outcome = figure(reading, "econ.serving.rate")
     outcome = replace(outcome, assumed=(*said, *outcome.assumed))
     days = reading.get("days", reading.get("per_time", 1 / 24))
     whole = instances * days * (outcome.result.value or math.nan)

@@ -21,6 +21,7 @@ from assay.asking.cases import (
     unsaid_limits,
 )
 from assay.asking.commands import Minimize, Result
+from assay.asking.dividing_users import divided
 from assay.asking.layouts import dividing_requests, fewest_for_requests, requests_held
 from assay.asking.outcome import Outcome
 from assay.asking.reading import Reading
@@ -265,7 +266,11 @@ def fewest_gpus(reading: Reading) -> Outcome:
         f"{gpus:,} x {machine}: {count(instances, 'instance')} of {each}, whose KV cache holds "
         f"{held:,} requests of {_tokens_of(case):,.0f} tokens each"
     )
-    assumed = (*unsaid_lengths(reading), "by memory, without a limit of latency", *case.assumed)
+    unlimited = "by memory, without a limit of latency"
+    of_users = None if size is not None else divided(reading.with_values({"concurrency": requests}))
+    if of_users is not None and (in_time := of_users.replicas * of_users.gpus) > gpus:
+        unlimited = f"{unlimited}: {in_time:,} where {of_users.limits}"
+    assumed = (*unsaid_lengths(reading), unlimited, *case.assumed)
     return Outcome(text, result, assumed=assumed, value=gpus, unit="GPU")
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from assay.asking.collective_patterns import COLLECTIVES
 from assay.asking.numbers import (
     AMOUNT,
     BLOCK_FORMAT,
@@ -69,9 +70,18 @@ class Pattern:
     convert: Convert
     without: str = ""
     """A slot with which the same letters mean another thing."""
+    among: re.Pattern[str] | None = None
+    """Words without which the same letters mean another thing."""
 
 
-_TABLE: Final[tuple[tuple[str, str, Convert] | tuple[str, str, Convert, str], ...]] = (
+_TABLE: Final[
+    tuple[
+        tuple[str, str, Convert]
+        | tuple[str, str, Convert, str]
+        | tuple[str, str, Convert, str, re.Pattern[str]],
+        ...,
+    ]
+] = (
     # What no figure is asked of: a range, or a bound that is not a limit.
     (
         "range",
@@ -81,6 +91,14 @@ _TABLE: Final[tuple[tuple[str, str, Convert] | tuple[str, str, Convert, str], ..
     ),
     *PAID,
     *SILICON,
+    *COLLECTIVES,
+    (
+        "adapter_rank",
+        r"\b(?:rank|r)[ -]?(?:of |is |= ?|: ?)?(?P<n>\d{1,4})\b",
+        tokens,
+        "",
+        re.compile(r"\blora\b|\badapters?\b"),
+    ),
     # What moves data: before sizes, which have the same units.
     (
         "bandwidth",

@@ -80,6 +80,11 @@ _REWRITTEN: Final = (
     # What a price becomes is its value; by how much it changed says nothing more.
     (r"\b(?:doubles?|doubled|triples?|tripled|halves|halved) to (?=\$? ?\d)", "rises to "),
     (r"\bgood enough\b", "enough"),
+    # Collectives as NCCL and its users spell them.
+    (r"\ball[ _-]?reduc(?:e[sd]?|ing)(?:_perf)?\b", "all-reduce"),
+    (r"\ball[ _-]?gather(?:s|ed|ing)?(?:_perf)?\b", "all-gather"),
+    (r"\breduce[ _-]?scatter(?:s|ed|ing)?(?:_perf)?\b", "reduce-scatter"),
+    (r"\b(?:all[ _-]?(?:to|2)[ _-]?alls?|a2a)(?:_perf)?\b", "all-to-all"),
     # Units in words.
     (r"\bwatt[ -]?hours?\b", "wh"),
     (r"\b(?:kilowatt|kw)[ -]hours?\b", "kwh"),

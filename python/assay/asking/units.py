@@ -19,7 +19,7 @@ _UNITS: Final = {
     "tonne": "t", "kg": "kg", "kilogram": "kg", "gram": "g", "kw": "kW", "mw": "MW", "watt": "W", "kilowatt": "kW",
     "megawatt": "MW",
     "tb/s": "TB/s", "gb/s": "GB/s", "gbit/s": "Gbit/s", "btu": "BTU/h",
-    "ms": "ms", "millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "day",
+    "ms": "ms", "millisecond": "ms", "microsecond": "us", "second": "s", "minute": "min", "hour": "h", "day": "day",
 }  # fmt: skip
 """Units by the words for them; a ton of a question is a metric one."""
 _ASKED: Final = re.compile(
@@ -54,6 +54,9 @@ def in_asked_unit(outcome: Outcome, reading: Reading) -> Outcome:
     if not word or value is None or outcome.verdict or outcome.choice:
         return outcome
     name = _UNITS[word]
+    if outcome.written is not None and outcome.written[1] == name:
+        return outcome
+    outcome = replace(outcome, written=None)
     if word == "btu":
         return _in_btu(outcome, value, shown)
     tokens = reading.get("per_tokens")

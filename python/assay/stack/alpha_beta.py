@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import Expression, ceil, log2, minimum, where
+from assay.model import Expression, ceil, log2, maximum, minimum, where
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,17 @@ def spanning_tree_all_reduce(size: Expression, span: Span) -> Expression:
     depth = ceil(log2(span.nodes))
     latency = (span.local_ranks - 1) * span.local.latency + depth * span.across.latency
     return where(span.ranks > 1, 2 * (latency + size / span.bandwidth), 0 * span.local.latency)
+
+
+def spanning_switch_tree_all_reduce(size: Expression, span: Span, switch_rate: Expression) -> Expression:
+    """All-reduce over trees of nodes whose switches reduce (NVLSTree): links and adapters at once.
+
+    Of two nodes each sends everything once; of more, a node passes sums up one tree and down another.
+    """
+    latency = spanning_tree_all_reduce(0 * size, span)
+    rails = span.local_ranks * span.across.bandwidth
+    sent = size * where(span.nodes > 2, 2, 1) / rails
+    return latency + maximum(size / switch_rate, sent)
 
 
 def spanning_all_to_all(size: Expression, span: Span) -> Expression:

@@ -171,10 +171,15 @@ adapter_width = scope.declare(
     + parameters.plain_layers / shapes.layers * shapes.ffn_matrices * (shapes.hidden + shapes.ffn),
     reference=_LORA,
 )
+adapter_parameters = scope.declare(
+    "adapter_parameters, N_r: weights of the adapters, on all linear layers but those of routed experts",
+    equals=shapes.layers * adapter_rank * adapter_width,
+    reference=_LORA,
+)
 trained_share = scope.declare(
     "trained_share, s_t: weights that are trained, over those of the model",
     bounds=("positive", None),
-    equals=where(is_frozen, shapes.layers * adapter_rank * adapter_width / parameters.parameters, 1),
+    equals=where(is_frozen, adapter_parameters / parameters.parameters, 1),
     reference=_LORA,
 )
 owned_parameters = scope.declare(

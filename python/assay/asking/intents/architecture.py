@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.asking import facts
-from assay.asking.intents.intent import RESOLVE, Intent, intent
+from assay.asking import adapters, facts
+from assay.asking.intents.intent import RESOLVE, TRAIN, Intent, intent
 
 _SHAPES: Final = (
     ("kv-heads", r"\b(?:kv|key[ -]value) ?-?heads?\b", "architecture.kv_heads", "kv key value"),
@@ -29,6 +29,22 @@ _SHAPES: Final = (
 """Names, the words that ask for them, the variables, and further words."""
 
 INTENTS: Final[tuple[Intent, ...]] = (
+    intent(
+        name="adapter",
+        cue=(
+            r"\b(?:parameters?|params?|weights|size|big|large|memory|bytes?|disk|vram)\b",
+            r"\bhow (?:many|much)\b",
+        ),
+        answer=adapters.adapter,
+        slots="model adapter_rank tuning format",
+        nearest=TRAIN.format("parallelism.adapter_parameters"),
+        needs="model tuning=lora adapter_rank",
+        lacks="accelerator gpus nodes days tokens epochs rate concurrency context prompt place",
+        words=(
+            "parameters parameter params weights trainable trained size big large memory bytes disk vram adapter "
+            "adapters rank add adds extra does many much gb mb"
+        ),
+    ),
     *(
         intent(
             name=name,

@@ -32,6 +32,17 @@ INTENTS: Final[tuple[Intent, ...]] = (
         + TRAIN.format("cluster.run.interruptions"),
     ),
     intent(
+        name="link-energy",
+        cue=(
+            r"\bnvlink\b.*\b(?:energy|pj|picojoules?|joules?)\b",
+            r"\b(?:energy|pj|picojoules?|joules?)\b.*\bnvlink\b",
+        ),
+        answer=None,
+        slots="",
+        nearest="the catalog has no energy of NVLink by bit; that of a transceiver between nodes: "
+        "assay show links.bit_energy",
+    ),
+    intent(
         name="price-at-which",
         cue=(
             r"\b(?:at|below|above|under|from) (?:which|what) (?:\ue007+|price|cost|rate(?!.*\bsaturat)|tariff)",

@@ -8,6 +8,7 @@ from typing import Final
 
 from assay.asking.intents import (
     architecture,
+    collectives,
     energy,
     facts,
     gaps,
@@ -23,8 +24,9 @@ from assay.asking.intents.intent import Intent
 from assay.asking.reading import Reading
 
 INTENTS: Final = (
-    *gaps.INTENTS, *silicon.INTENTS, *physics.INTENTS, *architecture.INTENTS, *hardware.INTENTS, *facts.INTENTS,
-    *training.INTENTS, *memory.INTENTS, *latency.INTENTS, *energy.INTENTS, *money.INTENTS,
+    *gaps.INTENTS, *collectives.INTENTS, *silicon.INTENTS, *physics.INTENTS, *architecture.INTENTS,
+    *hardware.INTENTS, *facts.INTENTS, *training.INTENTS, *memory.INTENTS, *latency.INTENTS, *energy.INTENTS,
+    *money.INTENTS,
 )  # fmt: skip
 """Those of fewer meanings come first: "tokens per watt" has the words of speed, too."""
 

@@ -8,7 +8,7 @@ one is `interconnect.link.rate`; shares are of the links' rate.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, Variable, by_definition, cited, fitted, number
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, fitted, number
 from assay.stack import works
 
 scope = Scope("collectives", "Time of collective operations")
@@ -18,11 +18,18 @@ TREE = cited("Sanders, Speck and Traeff 2009, Two-tree algorithms for full bandw
 MPICH = cited(works.COLLECTIVES_IN_MPICH)
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
 FITTED = fitted("docs/design/collectives-model.md", "measured collectives of four accelerators")
+BETWEEN_NODES = fitted("docs/design/collectives-model.md", "published runs of nccl-tests on several nodes")
 
 FITTED_SIZES = (number("512 byte"), number("1073741824 byte"))
 """Message sizes of the tables, the last one doubled: rates are constant there."""
 FITTED_RANKS = 8
 """The most ranks of a node in the tables."""
+FITTED_NODES = 32
+"""The most nodes of a published run."""
+FITTED_ACROSS = number("17179869184 byte")
+"""The largest message of a published run on several nodes."""
+LEAST_ACROSS = number("33554432 byte")
+"""The smallest message of a published run on more than two nodes."""
 
 
 def _fitted(heading: str, library: bool = False) -> Variable:
@@ -69,4 +76,40 @@ exchange_spread = scope.declare(
     reference=by_definition("spread of the fit"),
     boundary="primitive",
     library=True,
+)
+
+
+def _between_nodes(heading: str) -> Variable:
+    return scope.declare(heading, bounds=POSITIVE, reference=BETWEEN_NODES, boundary="primitive")
+
+
+rail_share = scope.declare(
+    "rail.share, eta_r: share of the adapters' line rate that large collectives reach, alone on the network",
+    bounds=(0, 1),
+    reference=BETWEEN_NODES,
+    boundary="primitive",
+)
+rail_latency = _between_nodes("rail.latency, alpha_r [s as us]: latency of a step between nodes, alone on the network")
+rail_ramp = _between_nodes("rail.ramp, x_r [s as us]: transfer time at half rate between nodes, for each node")
+exchange_rail_latency = _between_nodes(
+    "rail.exchange_latency, alpha_rx [s as us]: launch of an all-to-all between nodes"
+)
+exchange_rail_ramp = _between_nodes(
+    "rail.exchange_ramp, x_rx [s as us]: transfer time of an all-to-all at half rate between nodes, for each node"
+)
+
+
+def _error(heading: str, reference: Reference) -> Variable:
+    return scope.declare(heading, bounds=POSITIVE, reference=reference, boundary="needs-source")
+
+
+error = _error("error, e: model error: measured over predicted time of a ring collective inside a node", FITTED)
+exchange_error = _error(
+    "exchange_error, e_x: model error: measured over predicted time of an all-to-all inside a node", FITTED
+)
+rail_error = _error(
+    "rail.error, e_r: model error: measured over predicted time of a ring collective between nodes", BETWEEN_NODES
+)
+exchange_rail_error = _error(
+    "rail.exchange_error, e_rx: model error: measured over predicted time of an all-to-all between nodes", BETWEEN_NODES
 )

@@ -9,11 +9,11 @@ from assay.stack.collectives.constants import MPICH, RING, TREE, scope
 from assay.stack.collectives.node import node_all_gather, node_all_reduce, node_all_to_all, node_reduce_scatter
 
 size = scope.declare(
-    "size, S [byte]: bytes in the output of every rank", reference=by_definition(), boundary="scenario", library=True
+    "size, S [byte]: bytes of the output of every rank, or of its input where that is more, as nccl-tests counts",
+    reference=by_definition(),
+    boundary="scenario",
 )
-ranks = scope.declare(
-    "ranks, p: participating ranks", bounds=(1, None), reference=by_definition(), boundary="scenario", library=True
-)
+ranks = scope.declare("ranks, p: participating ranks", bounds=(1, None), reference=by_definition(), boundary="scenario")
 local_ranks = scope.declare(
     "local.ranks, r: participating ranks of one node",
     bounds=(1, None),
@@ -46,11 +46,10 @@ local_bandwidth = scope.declare(
 )
 
 direct = scope.declare(
-    "direct, d: 1 where an engine's own all-reduce is used, 0 for the library's",
+    "direct, d: 1 where an engine's own all-reduce is used, 0 for the library's. Unless given, 0",
+    equals=0,
     bounds=(0, 1),
     reference=by_definition(),
-    boundary="scenario",
-    library=True,
 )
 
 _ACROSS = Medium(latency, bandwidth)
@@ -90,9 +89,9 @@ hierarchical_allreduce = _library(
 )
 
 OPERATIONS: dict[str, Variable] = {
-    "all_reduce": node_all_reduce(scope, "node.all_reduce.", size=size, ranks=ranks, direct=direct, library=True),
-    "all_gather": node_all_gather(scope, "node.all_gather.", size=size, ranks=ranks, library=True),
-    "reduce_scatter": node_reduce_scatter(scope, "node.reduce_scatter.", size=size, ranks=ranks, library=True),
-    "all_to_all": node_all_to_all(scope, "node.all_to_all.", size=size, ranks=ranks, library=True),
+    "all_reduce": node_all_reduce(scope, "node.all_reduce.", size=size, ranks=ranks, direct=direct),
+    "all_gather": node_all_gather(scope, "node.all_gather.", size=size, ranks=ranks),
+    "reduce_scatter": node_reduce_scatter(scope, "node.reduce_scatter.", size=size, ranks=ranks),
+    "all_to_all": node_all_to_all(scope, "node.all_to_all.", size=size, ranks=ranks),
 }
 """Time inside a node by operation."""

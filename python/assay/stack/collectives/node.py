@@ -25,10 +25,10 @@ class Algorithms:
     """Times of one collective by algorithm and protocol, as variables under a prefix."""
 
     def __init__(
-        self, into: Scope, prefix: str, what: str, steps: Expression, size: Expression, ranks: Expression, library: bool
+        self, into: Scope, prefix: str, what: str, steps: Expression, size: Expression, ranks: Expression
     ) -> None:
         """Keep the shape; the methods declare the variables."""
-        self.into, self.prefix, self.what, self.library = into, prefix, what, library
+        self.into, self.prefix, self.what = into, prefix, what
         self.steps, self.size, self.ranks = steps, size, ranks
         self.part = size / (ranks * _LINE_RATE)
 
@@ -43,7 +43,6 @@ class Algorithms:
             equals,
             valid=(self.ranks <= 1) | self.is_measured,
             reference=c.FITTED,
-            library=self.library,
         )
 
     def ring(self) -> list[Expression]:
@@ -86,41 +85,32 @@ class Algorithms:
             f"{self.prefix}time, t [s as us]: {self.what}, fastest algorithm",
             equals=where(self.ranks > 1, minimum(*times), _NONE),
             reference=c.NCCL,
-            library=self.library,
         )
 
 
-def node_all_reduce(
-    into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression, library: bool = False
-) -> Variable:
+def node_all_reduce(into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression) -> Variable:
     """All-reduce inside a node; `direct` is 1 where the engine has its own all-reduce kernels."""
-    algorithms = Algorithms(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks, library)
+    algorithms = Algorithms(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks)
     able = (ranks > _SWITCH_RANKS) & (c.switch_share > 0)
     switch = where(able, algorithms.switch(), _NEVER)
     return algorithms.fastest(*algorithms.ring(), switch, algorithms.direct(direct))
 
 
-def node_all_gather(
-    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
-) -> Variable:
+def node_all_gather(into: Scope, prefix: str, *, size: Expression, ranks: Expression) -> Variable:
     """All-gather inside a node; `size` is the output of every rank."""
-    algorithms = Algorithms(into, prefix, "all-gather", ranks - 1, size, ranks, library)
+    algorithms = Algorithms(into, prefix, "all-gather", ranks - 1, size, ranks)
     return algorithms.fastest(*algorithms.ring())
 
 
-def node_reduce_scatter(
-    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
-) -> Variable:
+def node_reduce_scatter(into: Scope, prefix: str, *, size: Expression, ranks: Expression) -> Variable:
     """Reduce-scatter inside a node; `size` is the input of every rank."""
-    algorithms = Algorithms(into, prefix, "reduce-scatter", ranks - 1, size, ranks, library)
+    algorithms = Algorithms(into, prefix, "reduce-scatter", ranks - 1, size, ranks)
     return algorithms.fastest(*algorithms.ring())
 
 
-def node_all_to_all(
-    into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
-) -> Variable:
+def node_all_to_all(into: Scope, prefix: str, *, size: Expression, ranks: Expression) -> Variable:
     """All-to-all inside a node; `size` is the input of every rank."""
-    algorithms = Algorithms(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
+    algorithms = Algorithms(into, prefix, "all-to-all", ranks - 1, size, ranks)
     eager = algorithms.variable(
         "eager_time",
         "eager messages",

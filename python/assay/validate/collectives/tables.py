@@ -142,7 +142,7 @@ def registry() -> Registry:
     )
 
 
-_NOT_FITTED = ("latency", "bandwidth", "local", "spread", "exchange_spread")
+_NOT_FITTED = ("latency", "bandwidth", "local", "spread", "exchange_spread", "rail")
 CONSTANTS = tuple(
     sorted(
         name

@@ -219,6 +219,11 @@ def documents(fitted: Sequence[Measured]) -> dict[str, dict[str, Any]]:
         exchange = rows.operation == "all_to_all"
         constants["collectives.spread"] = _entry(_spread(error[~exchange]), "1", None)
         constants["collectives.exchange_spread"] = _entry(_spread(error[exchange]), "1", None)
+        for name in ("error", "exchange_error"):
+            spread = constants[f"collectives.{name.replace('error', 'spread')}"]["value"]
+            constants[f"collectives.{name}"] = {
+                "value": 1.0, "unit": "1", "kind": "model error", "log_standard_error": spread,
+            }  # fmt: skip
         engines = {}
         for engine in ENGINES:
             measured = tables.load_direct(rows.system, engine)
