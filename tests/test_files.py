@@ -26,6 +26,15 @@ def test_a_file_is_read(
     assert read("scenario file", path) == content
 
 
+@pytest.mark.parametrize(("read", "text", "content"), READERS)
+def test_a_byte_order_mark_is_no_part_of_a_file(
+    tmp_path: Path, read: Callable[..., Any], text: str, content: object
+) -> None:
+    path = tmp_path / "file"
+    path.write_text(text, encoding="utf-8-sig")
+    assert read("scenario file", path) == content
+
+
 @pytest.mark.parametrize("read", [read for read, _, _ in READERS])
 @pytest.mark.parametrize(
     ("data", "why"),

@@ -43,10 +43,13 @@ def read_yaml(what: str, path: Path, max_bytes: int = MAX_YAML_BYTES) -> Any:
 
 
 def read_text(what: str, path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The text of a file in UTF-8; `what` names its kind in errors."""
+    """The text of a file in UTF-8; `what` names its kind in errors.
+
+    A byte-order mark, as editors of Windows write it, is no part of the text.
+    """
     try:
         # As a text file: all line ends become one.
-        return io.TextIOWrapper(io.BytesIO(read_bytes(what, path, max_bytes)), "utf-8").read()
+        return io.TextIOWrapper(io.BytesIO(read_bytes(what, path, max_bytes)), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise InputError(f"{what} {path} cannot be read: expected UTF-8, got: {error}") from None
 

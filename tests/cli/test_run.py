@@ -7,6 +7,7 @@ import pytest
 from assay.cli.output import Canvas, unstyled
 from assay.cli.run import text
 from assay.improve.experiments.result import ExperimentResult
+from assay.improve.journal import run_folder
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.outcome import Outcome as RunOutcome
 from assay.intervals import Interval
@@ -101,6 +102,7 @@ def test_a_gain_that_was_not_confirmed_stands_under_a_heading_of_its_own() -> No
         (("--only", "threads", "--skip", "threads"), "threads: expected it in only or in skip"),
         (("--top-n", "0"), "top-n: expected 1 or more, got 0"),
         (("--resume", "none-such"), 'unknown run "none-such"'),
+        (("--resume", "STORED", "--dry-run"), "--dry-run: expected it without --resume, got both"),
         (("--price", "much"), "price: expected USD an hour"),
         (("--metric", "speed"), 'unknown metric of --metric "speed"'),
     ],
@@ -112,7 +114,10 @@ def test_bad_options_are_one_line_and_exit_code_2(
         raise AssertionError("a model is loaded before its options are checked")
 
     monkeypatch.setattr("assay.engine.Engine.load", load)
-    outcome = cli("run", "--model", "synthetic", *words)
+    stored = run_folder.create("assay decode")
+    outcome = cli(
+        "run", "--model", "synthetic", *(word.replace("STORED", stored.id) for word in words)
+    )
     assert outcome.code == 2
     assert outcome.out == ""
     lines = [line for line in outcome.err.splitlines() if line.startswith("error: ")]

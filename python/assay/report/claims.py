@@ -24,7 +24,7 @@ FIGURE: Final = "{figure}"
 
 START, FINAL, RATIO = "start.level", "final.level", "final.ratio"
 START_OWN, FINAL_OWN = "start.own_unit", "final.own_unit"
-NOISE: Final = "noise.ratio"
+NOISE, STARTS = "noise.ratio", "noise.starts"
 CHANGED: Final = "answers.changed"
 MOST_CAUSES: Final = 8
 
@@ -137,16 +137,24 @@ class _Builder:
         yield from self.claim(name, text, shape.unit, evidence)
 
     def noise(self) -> Iterator[Claim]:
-        """The A/A experiment."""
+        """The A/A experiment, which is of one start, and what differs between starts."""
         noise = self.record.noise
         if noise is not None and noise.experiment in self.measured:
             yield from self.claim(
                 NOISE,
-                f"the starting settings against themselves (A/A): {FIGURE}",
+                f"the starting settings against themselves, without a restart (A/A): {FIGURE}",
                 words.RATIO,
                 self.blocks(rules.RATIO, experiment=noise.experiment),
                 verdict=noise.verdict,
                 details=of_result(noise, "noise"),
+            )
+        tried = (*self.record.experiments, *self.record.left_out.values(), self.record.confirmation)
+        if any(result is not None and result.design.shares_starts for result in tried):
+            yield from self.claim(
+                STARTS,
+                f"starts of equal settings differ by a standard deviation of {FIGURE}",
+                words.PERCENT,
+                Evidence(EXPERIMENTS, rules.STARTS, {}),
             )
 
     def answers(self) -> Iterator[Claim]:

@@ -16,6 +16,7 @@ from assay.improve.experiments.levels import level
 from assay.improve.experiments.outputs.bounds import changed_rate
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.experiments.result import ComparedAnswers
+from assay.improve.experiments.starts import start_noise
 from assay.improve.journal.block_table import block_of
 from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
@@ -32,6 +33,7 @@ OWN_UNIT: Final = "median of blocks in the workload's unit"
 FIGURE_MEDIAN: Final = "median of a figure of blocks"
 RATIO: Final = "ratio of paired blocks"
 EXCLUDED: Final = "slowdown that paired blocks exclude"
+STARTS: Final = "spread of starts of equal settings"
 COUNT: Final = "count of rows"
 TERM: Final = "term of the median step"
 CAUSE: Final = "cause of the diagnosis"
@@ -119,6 +121,19 @@ def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
 def _excluded(files: RunFiles, evidence: Evidence) -> Interval:
     """The share by which the treatment is slower at most; 0 where it is faster."""
     return _exactly(max(1.0 - _ratio(files, evidence).lo, 0.0))
+
+
+def _starts(files: RunFiles, evidence: Evidence) -> Interval:
+    """Over the experiments whose every change was a restart."""
+    names = dict.fromkeys(row["experiment"] for row in _blocks(files, evidence))
+    noise = start_noise(
+        [block_of(row) for row in selected(files.blocks, {"experiment": name})]
+        for name in names
+        if design_of(files, name).shares_starts
+    )
+    if not noise.freedom:
+        raise InputError(f"{evidence.file}: expected settings that were started twice, got none")
+    return _exactly(noise.sd)
 
 
 def design_of(files: RunFiles, experiment: str) -> Design:
@@ -305,6 +320,7 @@ RULES: Final[Mapping[str, Rule]] = {
     FIGURE_MEDIAN: _figure_median,
     RATIO: _ratio,
     EXCLUDED: _excluded,
+    STARTS: _starts,
     COUNT: _count,
     TERM: _term,
     CAUSE: _cause,

@@ -75,6 +75,7 @@ def _result(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
             ("ratio", "final.ratio"),
             ("slowdown excluded", "slowdown.excluded"),
             ("A/A noise", "noise.ratio"),
+            ("noise of restarts", "noise.starts"),
             ("answers compared", "answers.compared"),
             ("wrongly changed", "answers.changed"),
             ("gap where they differ", "answers.divergence"),

@@ -144,6 +144,7 @@ def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, s
         (after, "final.level", ""),
         ("ratio", "final.ratio", f"{after} over {the}{before}"),
         ("A/A noise", "noise.ratio", f"the {before} against itself"),
+        ("noise of restarts", "noise.starts", "standard deviation of starts of equal settings"),
         ("floor", "waterfall.share", "of the starting step's time"),
     ):
         claim = known.get(name)

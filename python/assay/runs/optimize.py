@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from assay.errors import AssayError, unknown_name
+from assay.errors import AssayError, InputError, unknown_name
 from assay.improve.journal import run_folder
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder
@@ -62,6 +62,8 @@ def optimize(
     seconds = parse_duration("--budget", budget)
     Budget(seconds, least_s=LEAST_S)
     if folder is not None:
+        given = engine if isinstance(engine, str) else None
+        _say_unused({**options, "engine": given, "target": target}, progress)
         chosen = options_of(folder, seconds)
         is_open = not isinstance(engine, str | None)
         named = {"engine": engine} if is_open else subject_of(folder)
@@ -103,6 +105,24 @@ def optimize(
             prepared_s=subject.prepared_s,
         )
     return _shared(outcome if key is None else _signed(outcome, key), progress)
+
+
+def _say_unused(options: dict[str, Any], progress: Progress) -> None:
+    """A run goes on with the options it began with: others are named, and a dry run is refused."""
+    usual = {
+        field.name: field.default for kind in (SubjectOptions, RunOptions) for field in fields(kind)
+    }
+    usual["engine"] = None
+    unused = [name for name, value in options.items() if value != usual[name]]
+    if "dry_run" in unused:
+        raise InputError(
+            "--dry-run: expected it without --resume, got both",
+            "a run goes on by trying changes; assay run --dry-run starts one that tries none",
+        )
+    if unused:
+        progress.note(
+            f"{', '.join(unused)}: not used, as a run goes on with the options it began with"
+        )
 
 
 def _of(kind: type[RunOptions | SubjectOptions], options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -88,27 +87,6 @@ def test_one_slow_run_on_new_data_is_no_fake() -> None:
     assert len(check.fresh_seconds) == 2
     check.fresh_seconds = [60.0] * 9
     assert check.is_fake(1e-9, None)
-
-
-@pytest.mark.parametrize(
-    ("first_ms", "again_ms", "times"),
-    [
-        # An honest command on two cores that ten others wanted: one lucky run among eighteen.
-        ("61 243 56 80 82 148 117 48 81", "31 120 117 93 68 96 97 49 118", 1.0),
-        ("70 71 69", "70 69 71", 1.0),
-        # Outputs that are kept, though two runs had to wait for a core.
-        ("90 91 90 95 90 92 90 90 90", "95 40 130 41 40 40 42 40 41", 2.2),
-        ("900 910", "905", 1.0),
-    ],
-)
-def test_runs_again_are_told_from_noise(
-    monkeypatch: pytest.MonkeyPatch, first_ms: str, again_ms: str, times: float
-) -> None:
-    pairs = zip(map(float, first_ms.split()), [*map(float, again_ms.split()), 900.0], strict=False)
-    seconds = iter([ms / 1e3 for pair in pairs for ms in pair])
-    check = ProgramCheck(workload("order-book"), Mock(), 500)
-    monkeypatch.setattr(check, "_seconds", lambda: next(seconds))
-    assert check._times_run_again() == pytest.approx(times, rel=0.03)
 
 
 def test_every_claim_workload_and_suite_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_degradations_are_in_the_note_of_a_figure() -> None:
     prepared = PreparedCase(
         self_timed("own", [1.0]), RIGHT, note="cold", degradations=lambda: ["eager", "eager"]
     )
-    assert run(prepared).note == "cold; eager"
+    assert run(prepared).note == "eager; cold"
     assert run(PreparedCase(self_timed("own", [1.0]), RIGHT, note="cold")).note == "cold"
 
 
@@ -84,7 +84,7 @@ def test_threads_that_keep_running_are_in_the_note_of_a_figure(
     idle = itertools.cycle([True, False])
     monkeypatch.setattr(runner, "wait_until_idle", lambda: next(idle))
     noted = run(PreparedCase(self_timed("own", [1.0]), RIGHT, note="cold")).note
-    assert noted == "cold; another thread of this process kept running in 4 of 8 samples"
+    assert noted == "another thread of this process kept running in 4 of 8 samples; cold"
 
 
 def test_every_round_samples_all_subjects_in_rotating_order() -> None:

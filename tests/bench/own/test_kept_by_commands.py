@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,37 @@ def test_a_command_that_keeps_its_outputs_on_disk_is_refused(
         assert (
             "when it runs again on the same data: outputs are kept between runs" in figure["note"]
         )
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(0.010, 0), (0.009, 1)])
+def test_a_tenth_that_a_kept_output_saves_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, code: int
+) -> None:
+    """Of the figure, which the command reports: what starting a process takes is not in it."""
+    body = """
+kept = "kept-" + hashlib.sha256(given.encode()).hexdigest()
+seconds = %s if os.path.exists(kept) else 0.010
+open(kept, "w").close()
+print(total(given))
+print('{"seconds": %%s}' %% seconds)
+"""
+    claim = CLAIM.replace("[reference]", 'value = "seconds"\n[reference]').replace('"ms"', '"s"')
+    ended, figure = measured(tmp_path, capsys, body % seconds, claim)
+    assert (ended, "outputs are kept between runs" in figure["note"]) == (code, bool(code))
+
+
+def test_a_gate_says_that_such_work_is_refused_and_not_that_the_answer_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured(tmp_path, capsys, KEEPING)
+    assert run(["bench", "run", str(tmp_path), "--quick", "--save", str(tmp_path / "r.json")]) == 1
+    capsys.readouterr()
+    assert (
+        run(["bench", "gate", str(tmp_path), "--result", str(tmp_path / "r.json"), "--json"]) == 1
+    )
+    check = json.loads(capsys.readouterr().out)["gates"][0]
+    assert (check["gate"], check["verdict"]) == ("check", "failed")
+    assert re.match(r"refused: \d+\.\d+ times as fast .*; no floor", check["reason"])
 
 
 def test_an_honest_command_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

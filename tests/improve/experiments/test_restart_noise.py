@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from assay.improve.experiments.confidence_sequence import (
     Design,
     half_width,
 )
+from assay.improve.experiments.result import Block
 from assay.improve.experiments.settings import LEAST_STARTED_PAIRS, PRACTICAL_THRESHOLD
+from assay.improve.experiments.starts import UNKNOWN_START_SD, start_noise
 
 LENGTHS = (6, 40, 200)
 
@@ -99,3 +102,23 @@ def test_two_pairs_that_agree_do_not_belie_the_noise_of_the_machine() -> None:
     interval = sequence.add(0.101)
     assert interval.lo < 0.0
     assert interval.hi - interval.value == pytest.approx(half_width(2, 0.08**2))
+
+
+def test_the_spread_of_starts_is_that_of_levels_within_each_arm() -> None:
+    """A B | B A | A B in three starts of the control (levels 0, 2, 4 %), two of the treatment (10, 12 %)."""
+    levels = [
+        ("control", 0.00), ("treatment", 0.10), ("treatment", 0.10),
+        ("control", 0.02), ("control", 0.02), ("treatment", 0.12), ("control", 0.04),
+    ]  # fmt: skip
+    blocks = [
+        Block("e", place, place // 2, arm, 0.0, 1.0, math.exp(level), 1, 1, "stable", {})
+        for place, (arm, level) in enumerate(levels)
+    ]
+    warmup = replace(blocks[0], pair=-1, value=9.0, dropped="warm-up")
+    noise = start_noise([[warmup, *blocks]])
+    # (0.02^2 + 0 + 0.02^2) + (0.01^2 + 0.01^2) over 2 + 1 comparisons.
+    assert noise.sd == pytest.approx(math.sqrt(0.001 / 3))
+    assert noise.freedom == 3
+    # Too few to take for known; from six on they are.
+    assert noise.assumed_sd == UNKNOWN_START_SD
+    assert start_noise([blocks, blocks]).assumed_sd == pytest.approx(math.sqrt(0.001 / 3))

@@ -4,12 +4,12 @@ from injection import Case
 
 PARTS = ("before", "torn", "unacknowledged", "after")
 KINDS = (
-    "started", "fingerprint", "phase", "engine", "safe", "baseline", "noise", "plan", "candidates",
+    "started", "fingerprint", "phase", "engine", "safe", "baseline", "noise", "plan", "candidates", "ranking",
     "intend", "applied", "reverting", "reverted", "block", "experiment", "verdict", "kept",
     "degradation", "report", "finished",
 )  # fmt: skip
 """Kinds of records that a run of the loop writes without a fault."""
-CALLS = ("describe", "settings", "configure", "revert", "measure", "probe", "capture")
+CALLS = ("describe", "settings", "configure", "revert", "measure", "probe", "follow", "capture")
 FILES = (
     "marker", "configuration.json", "plan.json", "state.parquet", "experiments.parquet",
     "degradations.json", "report.json", "report.md", "report.html",

@@ -37,6 +37,14 @@ def test_a_start_that_was_made_slow_is_compared_with_the_defaults() -> None:
     assert (candidate.correctness, candidate.safety) == ("rounding", "may fail")
 
 
+def test_defaults_of_a_server_that_must_be_restarted_are_not_live() -> None:
+    cold = {**KNOBS, "max_batch": EngineKnob("max_batch", "", 16, hot=False)}
+    for knobs, hot in ((KNOBS, True), (cold, False)):
+        candidate = own_defaults(LEVERS, knobs, {"threads": 1, "max_batch": 1})
+        assert candidate is not None
+        assert candidate.hot == hot
+
+
 def test_an_engine_at_its_defaults_has_none() -> None:
     start = {"threads": 0, "max_batch": 16, "kv": "fp8", "port": 9, "slots": 4}
     assert own_defaults(LEVERS, KNOBS, start) is None

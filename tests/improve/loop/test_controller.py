@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +22,7 @@ from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
 from assay.improve.loop.progress import Silent
-from assay.improve.loop.resuming import workload_of
+from assay.improve.loop.resuming import options_of, workload_of
 from assay.load.workloads.measurement import Setting
 from assay.report.run import write_run
 from assay.report.verify import verify
@@ -277,6 +279,19 @@ def test_a_run_goes_on_where_it_was_left(levers: Path) -> None:
     assert verify(outcome.run).is_verified
 
 
+def test_a_dry_run_that_goes_on_still_changes_nothing(levers: Path) -> None:
+    """Nobody watches the engine of a dry run, so that a trial could not be taken back."""
+    first = run(PlantedEngine(), levers, dry_run=True)
+    engine, folder = PlantedEngine(), RunFolder(first.run)
+    chosen = RunOptions(budget_s=240.0, lever_files=(levers,), dry_run=True)
+    again = run_loop(
+        engine, workload_of(folder), chosen, write_run, resume=folder, clock=engine.clock
+    )
+    assert (again.verdict, engine.configured) == ("diagnosed only", [])
+    with pytest.raises(InputError, match="expected a run that tries changes, got a dry run"):
+        options_of(folder, 240.0)
+
+
 def test_another_engine_does_not_take_up_a_run(levers: Path) -> None:
     first = run(PlantedEngine(), levers, dry_run=True)
 
@@ -345,6 +360,53 @@ class EndOfSearch(Silent):
         """Tell it."""
         if title.startswith("soak"):
             self._call()
+
+
+def test_trials_of_a_server_that_was_found_get_time_for_the_restarts_that_were_seen(
+    levers: Path,
+) -> None:
+    class Found(PlantedEngine):
+        def describe(self) -> EngineDescription:
+            details = {"start_seconds": self.restart_s} if self.configured else {}
+            return replace(super().describe(), details=details)
+
+    engine = Found(hot=False, restart_s=15.0, rate=1000.0, effect=lambda _: 1.0)
+    path = levers.with_name("cold.yaml")
+    path.write_text(LEVERS.replace("hot: true", "hot: false"))
+    outcome = run(engine, path)
+    first, *later = journals.verify(outcome.run).of("experiment")
+    assert first.data["budget_s"] < 4 * 15.0
+    # Four pairs, each of which is a restart.
+    assert later
+    assert all(trial.data["budget_s"] >= 4 * 15.0 for trial in later)
+
+
+def test_the_noise_of_restarts_stands_beside_that_of_one_start(levers: Path) -> None:
+    engine = PlantedEngine(hot=False, restart_s=2.0, rate=1000.0, noise=0.001)
+    luck = random.Random(1)
+    starts: list[float] = []
+
+    def effect(settings: Mapping[str, Setting]) -> float:
+        while len(starts) <= len(engine.configured):
+            starts.append(math.exp(luck.gauss(0.0, 0.02)))
+        return planted(settings) * starts[len(engine.configured)]
+
+    engine.effect = effect
+    path = levers.with_name("cold.yaml")
+    path.write_text(LEVERS.replace("hot: true", "hot: false"))
+    outcome = run(engine, path)
+    claims = {
+        claim["name"]: claim
+        for claim in json.loads((outcome.run / "report.json").read_text())["claims"]
+    }
+    noise, restarts = claims["noise.ratio"], claims["noise.starts"]
+    assert "without a restart (A/A)" in noise["statement"]
+    assert "what differs between starts comes on top" in noise["details"]["reason"]
+    assert noise["figure"]["hi"] - 1.0 < 0.01
+    # 20 or so starts of 2 % each.
+    assert 0.012 < restarts["figure"]["value"] < 0.028
+    assert "| noise of restarts | " in (outcome.run / "report.md").read_text()
+    assert verify(outcome.run).is_verified
 
 
 def test_a_short_budget_proves_its_first_candidate_at_once(levers: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -59,8 +60,10 @@ def _figure(figure: Figure, gates: Gates, has_file: bool) -> Iterator[GateLine]:
     if check.passed:
         yield _line(figure, "check", PASSED, f"error {check.error:.0e} against {check.against}")
     else:
+        # Answers of which there is no error are those of work that was not done.
+        what = "refused" if math.isnan(check.error) else f"wrong against {check.against}"
         why = f": {figure.note}" if figure.note else ""
-        yield _line(figure, "check", FAILED, f"wrong against {check.against}{why}")
+        yield _line(figure, "check", FAILED, f"{what}{why}")
     seeds = len({part.seed for part in figure.seeds})
     verdict = PASSED if seeds >= gates.seeds else FAILED
     # One file of data has no seeds: it is measured as often.

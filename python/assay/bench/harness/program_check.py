@@ -10,9 +10,8 @@ import math
 import time
 from typing import Final
 
-from assay.bench.harness.kept_outputs import KeptOutputs
+from assay.bench.harness.kept_outputs import TIMES_OF_PROCESSES, KeptOutputs, cpu_of_children
 from assay.bench.harness.seeding import FIRST_UNSEEN, current_seed
-from assay.bench.harness.statistics import median
 from assay.errors import CheckFailedError
 from assay.workloads.contract import ArrayWorkload, DataSet, Program
 
@@ -32,11 +31,6 @@ _UNTOLD_S: Final = 2 * _CLOCK_S
 """Shorter ones do not, however little they take on data that were seen."""
 _RUNS_ON_NEW_DATA: Final = 9
 """The fastest of so many counts before outputs are said to be kept: another program may have had the core."""
-_TIMES_ON_SAME_DATA: Final = 1.25
-"""A process that ends keeps nothing that makes the next one faster; what the clock varies by is less."""
-_FEWEST_RUNS_AGAIN: Final = 3
-_LONG_S: Final = 1.0
-"""Of runs that take so long together, fewer do."""
 CLOCK: Final = time.perf_counter
 """As it was before any program of others was imported, which could replace it."""
 
@@ -114,53 +108,36 @@ class ProgramCheck:
                 f"{fresh_s / seen_s:.0f} times as fast on data that were seen before: outputs are kept"
             )
             return True
-        if isinstance(self.program, SeparateProgram) and (times := self._times_run_again()) > 1.0:
-            self._complain(
-                f"{times:.1f} times as fast when it runs again on the same data: outputs are kept between runs"
-            )
-            return True
         if fresh_s <= _UNTOLD_S:
             self.doubts.append(
                 "samples are too short to tell whether outputs are kept from run to run: not checked"
             )
             return False
+        kept, how = KeptOutputs(self.program.load, self._seconds, self._new_data), "kept"
         if isinstance(self.program, SeparateProgram):
-            return False
-        kept = KeptOutputs(self.program.load, self._seconds, self._new_data)
+            kept = KeptOutputs(
+                self._load_anew, self._figure, self._new_data, cpu_of_children, TIMES_OF_PROCESSES
+            )
+            how = "kept between runs"
         if (times := kept.times_as_fast()) > 1.0:
             self._complain(
-                f"{times:.2f} times as fast when it runs again on the same data: outputs are kept"
+                f"{times:.2f} times as fast when it runs again on the same data: outputs are {how}"
             )
             return True
         return False
 
-    def _times_run_again(self) -> float:
-        """How many times as fast a second process is on data that were new to the first; 1 within noise.
+    def _load_anew(self, data: DataSet) -> None:
+        """Load after others that never run: before every run alike, data are generated and written.
 
-        Of the same data, so that it does not matter what work other data are.
+        On a busy machine, a process that has just computed waits for a core.
         """
-        first: list[float] = []
-        again: list[float] = []
-        data = self._new_data()
+        self.program.load(self.workload.generate(self._seed, self.size))
         self.program.load(data)
-        while len(first) < _RUNS_ON_NEW_DATA:
-            first.append(self._seconds())
-            # Generated and written before the second run as before the first: on a busy machine, a process
-            # that has just computed waits for a core.
-            following = self._new_data()
-            self.program.load(following)
-            self.program.load(data)
-            again.append(self._seconds())
-            # On a busy machine the fastest run may be a lucky one, and the median one that waited.
-            are_kept = [
-                of(first) > _TIMES_ON_SAME_DATA * of(again) + _CLOCK_S for of in (min, median)
-            ]
-            is_enough = len(first) >= _FEWEST_RUNS_AGAIN or sum(first) > _LONG_S
-            if is_enough and not any(are_kept):
-                return 1.0
-            data = following
-            self.program.load(data)
-        return median(first) / median(again) if all(are_kept) else 1.0
+
+    def _figure(self) -> float:
+        """Seconds of a run as its figure has them: by the clock, or as it reports them."""
+        seconds, reported = self._seconds(), self.program.own_seconds()
+        return seconds if reported is None else reported
 
     def _new_data(self) -> DataSet:
         self._checks += 1

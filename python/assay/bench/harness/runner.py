@@ -116,7 +116,7 @@ def measure(
         flops=prepared.flops,
         working_set_bytes=prepared.working_set_bytes,
         cold=_is_cold(prepared, cache_bytes),
-        note="; ".join(filter(None, [prepared.note, *dict.fromkeys(degradations)])),
+        note="; ".join(filter(None, [*dict.fromkeys(degradations), prepared.note])),
         stalls=samplers[0].meter.total,
         # Those of the rounds: what was first called to warm up may have compiled, too.
         stages=prepared.stages(

@@ -37,8 +37,13 @@ PAUSE_S: Final = 0.0005
 """Between a batch and the arrival of the next one."""
 ROUNDS: Final = 21
 QUICK_ROUNDS: Final = 3
+TENANTS: Final = 8
+"""Tasks of the flood: an equal has a ninth of the device."""
 FLOOD: Final = 128
-"""Rows and columns of the flood's matrix products; a batch waits for the one that runs."""
+"""Rows and columns of the flood's matrix products."""
+WINDOW_NS: Final = 50_000
+"""Work in flight: a batch waits for the one product that runs. What fits into a window is granted at once,
+whatever the class, and the flood's products all fit into the default of a millisecond."""
 AS_AN_EQUAL: Final = "as an equal"
 """The same batches beside the same flood without a guarantee."""
 _LINK_BYTES_PER_SECOND: Final = 1 << 40
@@ -62,11 +67,12 @@ class BatchLatencies:
             self._device,
             upload_bytes_per_second=_LINK_BYTES_PER_SECOND,
             download_bytes_per_second=_LINK_BYTES_PER_SECOND,
+            windows={"compute": WINDOW_NS},
         )
         # Half of the device's time is promised, and may be used at once.
         reserved: Rates | None = {"compute": SECOND_NS // 2} if qos == "guaranteed" else None
         task = scheduler.task("order book", qos=qos, reserved=reserved)
-        with _flood(self._device, scheduler.task("flood"), is_on=flooded):
+        with _flood(self._device, scheduler, TENANTS if flooded else 0):
             return quantile(self._latencies(task), share)
 
     def _latencies(self, task: Task) -> list[float]:
@@ -104,27 +110,29 @@ def _replay(order_books: OrderBooks, batch: Events, tops: Tops) -> None:
 
 
 @contextmanager
-def _flood(device: Device, task: Task, *, is_on: bool) -> Iterator[None]:
-    """Matrix products of another task, one after the other, while the block runs."""
-    if not is_on:
-        yield
-        return
+def _flood(device: Device, scheduler: Scheduler, tenants: int) -> Iterator[None]:
+    """Matrix products of other tasks, of each one after the other, while the block runs."""
     is_over = threading.Event()
 
-    def products() -> None:
+    def products(task: Task) -> None:
         with task:
             left = xp.ones((FLOOD, FLOOD), dtype="float32", device=device)
             while not is_over.is_set():
                 left @ left
                 task.stream.synchronize()
 
-    thread = threading.Thread(target=products)
-    thread.start()
+    threads = [
+        threading.Thread(target=products, args=(scheduler.task(f"flood {number}"),))
+        for number in range(tenants)
+    ]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         is_over.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -152,7 +160,7 @@ def _prepare(device: Device, batches: int, share: float) -> PreparedCase:
         Check("dictionaries and sorted lists in Python", lambda _: latencies.error(), 0.0),
         ceiling=subject("alone", flooded=False, qos="best-effort"),
         rivals=[subject(AS_AN_EQUAL, flooded=True, qos="best-effort")],
-        note=f"{batches} batches a round; the flood is products of {FLOOD} x {FLOOD} matrices",
+        note=f"{batches} batches a round; the flood is {TENANTS} tasks of {FLOOD} x {FLOOD} products",
     )
 
 

@@ -9,6 +9,7 @@ from assay.answers import data_of
 from assay.errors import InputError
 from assay.improve.experiments.confidence_sequence import ALPHA
 from assay.improve.experiments.outputs.judging import LEAST_NEAR_TIE
+from assay.improve.experiments.starts import UNKNOWN_START_SD
 
 PRACTICAL_THRESHOLD: Final = 0.01
 """A change of less than 1 % is not worth a different configuration."""
@@ -50,6 +51,8 @@ class ExperimentSettings:
     """Spread of pairs that is taken as known, whatever two pairs say; see `NoiseFloor.least_sd`."""
     start_half: float = 0.0
     """Half-width in nats for what differs between two starts; see `Design.start_half`."""
+    start_sd: float = UNKNOWN_START_SD
+    """Spread of starts of equal settings, where each change is a restart; see `StartNoise.assumed_sd`."""
     batch: int = 1
     """2 makes A B B A one pair, where the noise floor found an effect of the place."""
     baseline_repeats: bool = False

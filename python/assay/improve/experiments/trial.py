@@ -42,6 +42,7 @@ from assay.improve.levers.lever import Candidate
 from assay.load.workloads.measurement import Measurement
 from assay.load.workloads.ramp import RAMP
 from assay.load.workloads.workload import ServiceLevel, Workload, is_greedy
+from assay.plurals import count
 
 OnLook = Callable[[Look], None]
 Clock = Callable[[], float]
@@ -312,8 +313,12 @@ class Trial:
         noise, seen = self.settings.noise_sd, self._sequence
         if noise is None or not seen.count:
             return False
+        variance = max(noise, seen.deviation) ** 2
+        if seen.design.shares_starts:
+            # A pair is of two starts, and its neighbor has one of them: the mean of n varies 2 - 1/n times as much.
+            variance = max(variance, 2.0 * self.settings.start_sd**2) * (2.0 - 1.0 / seen.count)
         below = math.log1p(self.settings.practical_threshold) - seen.interval.value
-        return below > FUTILE_SPREADS * max(noise, seen.deviation) / math.sqrt(seen.count)
+        return below > FUTILE_SPREADS * math.sqrt(variance / seen.count)
 
     def _left(self) -> float:
         return self.settings.budget_s - (self.clock() - self.begun)
@@ -456,11 +461,14 @@ class Trial:
                 return self._result(verdict, f"{gate.gate}: {gate.statement}")
         reason = self._decision.reason
         if self._futile:
-            pairs = "1 pair" if self._sequence.count == 1 else f"{self._sequence.count} pairs"
+            pairs = count(self._sequence.count, "pair")
             loss = percent(math.exp(self._sequence.interval.value))
-            reason = f"stopped for futility: {loss} after {pairs}, beyond the A/A noise of a gain"
+            noise = "noise of starts" if self._sequence.design.shares_starts else "A/A noise"
+            reason = f"stopped for futility: {loss} after {pairs}, beyond the {noise} of a gain"
         elif self._decision.verdict == "undecided" and not self._decision.final:
-            reason += f"; {self._sequence.count} pairs, budget {self.settings.budget_s:.0f} s"
+            reason += (
+                f"; {count(self._sequence.count, 'pair')}, budget {self.settings.budget_s:.0f} s"
+            )
         return self._result(self._decision.verdict, reason)
 
     def _result(self, verdict: Verdict, reason: str, failure: str = "") -> ExperimentResult:

@@ -42,7 +42,7 @@ def own_defaults(
         changes=changes,
         correctness=max((lever.correctness for lever in using), key=CORRECTNESS.index),
         safety=max((lever.safety for lever in using), key=SAFETY.index),
-        hot=all(lever.hot for lever in using),
+        hot=all(knobs[name].hot for name in changes),
         memory=any(lever.memory for lever in using),
         predicted_by="the engine's own defaults come first: nothing worse is recommended",
     )

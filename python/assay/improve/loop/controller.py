@@ -33,7 +33,7 @@ from assay.improve.loop.phases.watch import watch
 from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
-from assay.improve.loop.state import RunState, WriteReport
+from assay.improve.loop.state import RunState, WriteReport, start_seconds
 from assay.load.workloads.archive import save
 from assay.load.workloads.workload import Workload
 
@@ -91,8 +91,7 @@ def run_loop(
                 model=model,
                 prepared_s=prepared_s,
             )
-            started = state.description.details.get("start_seconds")
-            state.restart_s = float(started) if isinstance(started, int | float) else 0.0
+            state.restart_s = start_seconds(state.description)
             kind = "started" if resume is None else "resumed"
             journal.append(kind, **_facts(state, command), subject=dict(subject or {}))
             state.recording = Recording(folder, workload.name, engine.in_process())

@@ -15,6 +15,8 @@ from assay.load.workloads.measurement import Setting
 
 SEARCHED: Final = "joint search over the trials so far"
 """Why a candidate of the search is tried."""
+OF_THE_VALUES: Final = frozenset({"crash", "hang", "timeout"})
+"""Failures of the values that were tried; memory, and what is refused, may be a matter of others in force."""
 
 
 class JointSearch:
@@ -24,6 +26,8 @@ class JointSearch:
         """Over every knob and value of the candidates."""
         self._state = state
         self._candidates = list(state.chosen.ranked)
+        self._ran = set(state.start.items())
+        """Values that the engine has served with."""
         self._space = domain(self._candidates, state.start)
         predictions = {
             next(iter(candidate.changes.items())): candidate.prediction
@@ -52,8 +56,16 @@ class JointSearch:
         result, gained = trial.result, trial.before.gained
         changes = {**trial.before.changes, **result.candidate.changes}
         known = {name: value for name, value in changes.items() if self._is_known(name, value)}
+        if any(block.arm == "treatment" for block in result.blocks) and not result.failure:
+            self._ran.update(changes.items())
         refused = next((gate.gate for gate in result.gates if not gate.passed), None)
-        if result.failure:
+        if result.failure in OF_THE_VALUES:
+            blamed = self._blamed(result.candidate.changes)
+            self._search.tell(
+                {knob: known[knob] for knob in blamed if knob in known}, result.failure
+            )
+            self._say_forbidden(blamed, result.failure)
+        elif result.failure:
             self._search.tell(known, result.failure)
         elif refused is not None and result.verdict != "undecided":
             # Final: what a gate refused once is not tried again, alone or with other changes.
@@ -84,6 +96,20 @@ class JointSearch:
             if any(changes.get(knob) == value for knob, value in candidate.changes.items())
         ] or self._candidates
         return replace(joined(owners, changes), predicted_by=SEARCHED)
+
+    def _blamed(self, changes: Mapping[str, Setting]) -> Mapping[str, Setting]:
+        """Of a change that failed, the values that never ran; all of it where each of them had.
+
+        What was kept before has run: the change is not tried again on top of anything else.
+        """
+        never = {knob: value for knob, value in changes.items() if (knob, value) not in self._ran}
+        return never or changes
+
+    def _say_forbidden(self, changes: Mapping[str, Setting], failure: str) -> None:
+        shown = ", ".join(f"{knob}={value}" for knob, value in changes.items())
+        note = f"{shown}: {failure}, not tried again in this run, alone or with other changes"
+        if note not in self._state.notes:
+            self._state.notes.append(note)
 
     def _is_known(self, knob: str, value: Setting) -> bool:
         return value in self._space.get(knob, ())

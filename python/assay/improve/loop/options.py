@@ -16,6 +16,8 @@ QUICK_CONFIDENCE: Final = 0.95
 PRODUCTION_CHANGED: Final = 1 / 200
 PRODUCTION_CONFIDENCE: Final = 0.999
 """Share of wrongly changed answers that a promotion must exclude, and how surely."""
+DRY_RUN: Final = "a dry run: no setting was changed"
+"""Why such a run makes no experiment."""
 
 
 @dataclass(frozen=True, slots=True)

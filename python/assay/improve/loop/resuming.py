@@ -14,7 +14,7 @@ from assay.improve.journal import journal as journals
 from assay.improve.journal.resume import ResumeState, resume_state
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.levers.lever import Candidate
-from assay.improve.loop.options import RunOptions
+from assay.improve.loop.options import DRY_RUN, RunOptions
 from assay.improve.loop.state import Captured, Chosen, RunState
 from assay.improve.loop.trials import adopt
 from assay.intervals import Interval
@@ -45,6 +45,11 @@ def options_of(folder: RunFolder, budget_s: float) -> RunOptions:
             "assay runs list shows all; --resume RUN names one",
         )
     stored = dict(started.get("options") or {})
+    if stored.get("dry_run"):
+        raise InputError(
+            f"run {folder.id}: expected a run that tries changes, got a dry run, which has nothing to go on with",
+            "assay run without --dry-run starts one",
+        )
     stored |= {
         "budget_s": budget_s,
         "only": tuple(stored.get("only") or ()),
@@ -121,7 +126,9 @@ def _ranked(state: RunState) -> bool:
     names = {candidate.name for candidate in last}
     left = [*last, *(candidate for candidate in ranked if candidate.name not in names)]
     state.chosen = Chosen(
-        tuple(candidate for candidate in left if candidate.name not in decided), ranked
+        tuple(candidate for candidate in left if candidate.name not in decided),
+        ranked,
+        stop=DRY_RUN if state.options.dry_run else "",
     )
     return True
 

@@ -39,6 +39,12 @@ WriteReport = Callable[[Path, RunRecord, Journal], object]
 UNCHANGED: Final = Interval(1.0, 1.0, 1.0)
 
 
+def start_seconds(description: EngineDescription) -> float:
+    """How long the engine's last start took; 0 where none has been seen."""
+    seconds = description.details.get("start_seconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Captured:
     """The start: what runs, and how fast."""

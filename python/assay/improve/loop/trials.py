@@ -8,6 +8,7 @@ from dataclasses import replace
 from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.result import ExperimentResult, Look
 from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.starts import start_noise
 from assay.improve.experiments.verdict import between, percent
 from assay.improve.journal.chain import plain
 from assay.improve.levers.lever import Candidate
@@ -98,11 +99,15 @@ def measured(
         goes_on=earlier is not None,
         control=dict(state.engine.settings()),
     )
+    restarted = (past.blocks for past in state.results if past.design.shares_starts)
+    settings = replace(
+        settings, first_request=state.asked, start_sd=start_noise(restarted).assumed_sd
+    )
     result = run_experiment(
         state.engine,
         state.workload,
         candidate,
-        replace(settings, first_request=state.asked),
+        settings,
         name=name,
         reference=state.control.reference,
         on_block=state.keep_block,

@@ -13,7 +13,7 @@ from assay.improve.levers.applicability import candidates
 from assay.improve.levers.facts import workload_facts
 from assay.improve.levers.lever import SAFETY, Candidate, Lever
 from assay.improve.levers.own_defaults import own_defaults
-from assay.improve.loop.options import RunOptions
+from assay.improve.loop.options import DRY_RUN, RunOptions
 from assay.improve.loop.state import Chosen, RunState
 from assay.improve.policy import history
 from assay.improve.policy.constraints import Constraints
@@ -177,7 +177,7 @@ def choose_candidates(state: RunState) -> None:
     )
     ranked = _defaults_first(state, ranked, levers)
     if state.options.dry_run:
-        stop = stop or "a dry run: no setting was changed"
+        stop = stop or DRY_RUN
     state.chosen = replace(ranked, stop=stop)
     state.plan |= {
         "candidates": [_data(candidate) for candidate in ranked.candidates],

@@ -21,7 +21,7 @@ from assay.improve.loop.phases.soak import (
     too_short_to_prove,
 )
 from assay.improve.loop.reranking import rerank
-from assay.improve.loop.state import Control, RunState
+from assay.improve.loop.state import Control, RunState, start_seconds
 from assay.improve.loop.trials import continued, on_top, trial, verdict_data
 from assay.load.workloads.workload import is_greedy
 
@@ -32,6 +32,9 @@ BLOCK_SHARE: Final = 0.004
 """Length of a block as a part of the time for experiments, within the limits below."""
 LEAST_BLOCK_S: Final = 0.3
 MOST_BLOCK_S: Final = 10.0
+ONE_START: Final = (
+    "of one start: where the engine is restarted, what differs between starts comes on top"
+)
 EFFECT: Final = 0.03
 """The change that blocks are sized to find first."""
 
@@ -66,6 +69,8 @@ def noise_floor(state: RunState, share: float = SHARE) -> Allotment:
         known=state.answers_of_now(),
     )
     state.went_through(result.blocks)
+    if any(not candidate.hot for candidate in state.chosen.candidates):
+        result = replace(result, reason=f"{result.reason}; {ONE_START}")
     state.control = replace(state.control, noise=result)
     state.journal.append("noise", **verdict_data(result))
     state.progress.result(result.reason)
@@ -115,6 +120,8 @@ def experiment(state: RunState) -> Allotment:
         if at_once:
             settings = proving(state, allotment, candidate, left)
         result = trial(state, candidate, settings)
+        if not candidate.hot:
+            allotment = with_restarts(state, allotment)
         if result is not None:
             trials += 1
             if at_once and result.verdict == "improved":
@@ -125,6 +132,15 @@ def experiment(state: RunState) -> Allotment:
             search.learn(state.trials[-1])
             if pending and result.verdict == "improved":
                 pending = rerank(state, pending)
+    return allotment
+
+
+def with_restarts(state: RunState, allotment: Allotment) -> Allotment:
+    """Times of trials with that of a restart, which the first one showed of a server that was found."""
+    if not state.restart_s:
+        state.restart_s = start_seconds(state.engine.describe())
+        settings = replace(allotment.settings, switch_s=state.restart_s)
+        allotment = replace(allotment, settings=settings, restart_s=state.restart_s)
     return allotment
 
 
