@@ -603,6 +603,36 @@ fn transfer_and_dispatch_waits_progress_each_other() {
 }
 
 #[test]
+fn work_is_waited_for_until_it_is_issued_and_not_until_what_comes_after_it_is() {
+    let world = world(options(64, 100, Timing::Full));
+    let (scheduler, partition) = scheduler(&world, |options| {
+        options.lanes.compute.window_grants = 1;
+    });
+    let tasks = [(); 2].map(|()| started(&scheduler, TaskOptions::new("task", partition)));
+    let streams = [world.stream(), world.stream()];
+    let mut works = Vec::new();
+    for index in [0, 1, 1] {
+        let mut request = world.delay("work", streams[index], 1_000_000);
+        request.task = Some(Arc::clone(&tasks[index]));
+        works.push(world.submit(request));
+    }
+    assert_eq!(world.controller.usage(streams[1]).expect("known").waiting, 2);
+    assert_eq!(world.controller.wait_issued(works[1]), Ok(()));
+    let usage = world.controller.usage(streams[1]).expect("known");
+    assert_eq!((usage.in_flight, usage.waiting), (1, 1));
+    assert_eq!(world.controller.is_complete(works[0]), Ok(true), "it held the only grant");
+    assert_eq!(world.controller.is_complete(works[1]), Ok(false));
+    // What cannot be issued any more is no wait.
+    tasks[1].cancel().expect("running");
+    assert_eq!(world.controller.wait_issued(works[2]), Ok(()));
+    let failed = world.controller.is_complete(works[2]).map_err(|error| error.code());
+    assert_eq!(failed, Err("task_ended"));
+    assert_eq!(world.controller.wait(works[1]), Ok(()), "already on the device");
+    drop(tasks);
+    assert!(scheduler.snapshot().expect("sound").is_idle());
+}
+
+#[test]
 fn canceling_a_task_fails_only_its_waiting_work() {
     let world = world(options(64, 100, Timing::Full));
     let (scheduler, partition) = scheduler(&world, |options| {

@@ -133,6 +133,8 @@ impl HostFunction {
     }
 
     fn wait_at_gate(&self, dispatch: &DispatchController, work: WorkId) -> PyResult<()> {
+        // Work that waits for a grant is issued by a thread that waits with it; polling would be late.
+        dispatch.wait_issued(work).map_err(|error| errors::dispatch(&error))?;
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while *gate == Gate::Shut {
             drop(gate);

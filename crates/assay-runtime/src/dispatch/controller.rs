@@ -128,6 +128,11 @@ impl DispatchController {
         self.shared.wait(work)
     }
 
+    /// Blocks until the work was issued to its stream of the device, or has failed.
+    pub fn wait_issued(&self, work: WorkId) -> Result<()> {
+        self.shared.wait_issued(work)
+    }
+
     /// Blocks until the work has finished or failed.
     pub fn wait_complete(&self, work: WorkId) -> Result<()> {
         self.shared.outcome(work).map(|_| ())

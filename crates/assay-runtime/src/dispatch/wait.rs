@@ -42,6 +42,22 @@ impl Shared {
         }
     }
 
+    /// Blocks until the work is on its stream of the device, has finished or has failed.
+    pub(super) fn wait_issued(&self, work: WorkId) -> Result<(), DispatchError> {
+        let WorkPosition::Queue(sequence) = work.position else {
+            return Err(DispatchError::Captured { stream: work.stream });
+        };
+        let queue = self.queue(work.stream)?;
+        loop {
+            let blocked = self.progress(&queue)?;
+            match lock(&queue.state)?.status(work.stream, sequence) {
+                Status::Waiting => {}
+                Status::InFlight | Status::Finished | Status::Failed(_) => return Ok(()),
+            }
+            self.wait_for_blocker(&queue, blocked)?;
+        }
+    }
+
     /// Waits for work in flight.
     fn wait_in_flight(&self, queue: &StreamQueue, sequence: u64) -> Result<(), DispatchError> {
         let stream = queue.stream;
