@@ -12,7 +12,7 @@ OPERATIONS: Final = {
     "all-to-all": "all_to_all",
 }  # fmt: skip
 """Operations by the words of a normalized question."""
-OPERATION: Final = re.compile(rf"\b(?:{'|'.join(OPERATIONS)})\b")
+OPERATION: Final = rf"\b(?:{'|'.join(OPERATIONS)})\b"
 _UNITS: Final = {
     "": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30,
     "ti": 2.0**40, "kilo": 1e3, "mega": 1e6, "giga": 1e9,
@@ -32,7 +32,7 @@ _BYTE: Final = re.compile(r"(?:b|bytes?)$")
 _OF_SIZE: Final = r"(?:\b(?:message|buffer|payload|data)s?(?: size)?(?: of| is|:|=)? )?"
 _MESSAGE: Final = r"(?:[ -](?:messages?|buffers?|payloads?|of data)(?: size)?\b)?"
 
-COLLECTIVES: Final[tuple[tuple[str, str, Convert, str, re.Pattern[str]], ...]] = (
+COLLECTIVES: Final[tuple[tuple[str, str, Convert, str, str], ...]] = (
     (
         "message",
         _OF_SIZE + r"(?<![\w.])(?P<n>\d+(?:\.\d+)?(?:e\+?\d+)?)[ -]?"

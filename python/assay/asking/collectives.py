@@ -18,6 +18,7 @@ from assay.catalog import constants, entries
 from assay.errors import InputError
 from assay.model.resolving.resolution import Resolution
 
+_OPERATION: Final = re.compile(OPERATION)
 _NODE_RANKS: Final = "interconnect.node_ranks"
 _LINKS: Final = re.compile(
     r"\bnvlinks?\b|\bnvswitch\b|\b(?:with)?in (?:a|one|the same) (?:node|server|box|machine)\b"
@@ -108,7 +109,7 @@ def _unit_of(microseconds: float) -> tuple[float, str]:
 
 
 def _operation(reading: Reading) -> str:
-    found: list[str] = list(dict.fromkeys(OPERATION.findall(reading.rest)))
+    found: list[str] = list(dict.fromkeys(_OPERATION.findall(reading.rest)))
     if len(found) != 1:
         raise InputError(f"more than one collective: {', '.join(found)}", "ask for one at a time")
     return found[0]

@@ -68,9 +68,9 @@ class Pattern:
     slot: str
     expression: re.Pattern[str]
     convert: Convert
-    without: str = ""
+    without: str
     """A slot with which the same letters mean another thing."""
-    among: re.Pattern[str] | None = None
+    among: re.Pattern[str]
     """Words without which the same letters mean another thing."""
 
 
@@ -78,7 +78,7 @@ _TABLE: Final[
     tuple[
         tuple[str, str, Convert]
         | tuple[str, str, Convert, str]
-        | tuple[str, str, Convert, str, re.Pattern[str]],
+        | tuple[str, str, Convert, str, str],
         ...,
     ]
 ] = (
@@ -97,7 +97,7 @@ _TABLE: Final[
         r"\b(?:rank|r)[ -]?(?:of |is |= ?|: ?)?(?P<n>\d{1,4})\b",
         tokens,
         "",
-        re.compile(r"\blora\b|\badapters?\b"),
+        r"\blora\b|\badapters?\b",
     ),
     # What moves data: before sizes, which have the same units.
     (
@@ -495,5 +495,6 @@ _TABLE: Final[
 )
 
 PATTERNS: Final = tuple(
-    Pattern(slot, re.compile(expression), *rest) for slot, expression, *rest in _TABLE
+    Pattern(slot, re.compile(expression), convert, "".join(rest[:1]), re.compile("".join(rest[1:])))
+    for slot, expression, convert, *rest in _TABLE
 )

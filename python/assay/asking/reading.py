@@ -132,7 +132,7 @@ def read(question: str) -> Reading:
     for pattern in PATTERNS:
         if any(part.slot == pattern.without for _, part in mentions):
             continue
-        if pattern.among is not None and not pattern.among.search(text):
+        if not pattern.among.search(text):
             continue
         at = 0
         while match := pattern.expression.search(rest, at):

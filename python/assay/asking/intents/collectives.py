@@ -18,7 +18,7 @@ _WORDS: Final = (
     "size ranks rank node nodes inside within same nvlink nvlinks nvswitch infiniband ib roce efa rdma network fabric"
 )
 _BANDWIDTH: Final = r"\b(?:bandwidth|bus[ -]?bw|alg[ -]?bw|throughput|gb/s|gbps)\b"
-_ALONE: Final = rf"^(?=.*{OPERATION.pattern})"
+_ALONE: Final = rf"^(?=.*{OPERATION})"
 
 INTENTS: Final[tuple[Intent, ...]] = (
     intent(
