@@ -17,6 +17,7 @@ from assay.asking.reading import Reading
 from assay.catalog import constants, entries
 from assay.errors import InputError
 from assay.model.resolving.resolution import Resolution
+from assay.stack.collectives.constants import FITTED_NODES, LEAST_ACROSS
 
 _OPERATION: Final = re.compile(OPERATION)
 _NODE_RANKS: Final = "interconnect.node_ranks"
@@ -28,9 +29,6 @@ _ADAPTERS: Final = re.compile(
 )
 _PER_NODE: Final = re.compile(r"\b(?:per|each|in each|a) (?:node|server|machine|box)\b|\beach\b")
 _ALGORITHM: Final = re.compile(r"\balg(?:orithm)?(?:ic)?[ -]?(?:bw|bandwidth)\b")
-_MOST_NODES: Final = 32
-_LEAST_MESSAGE: Final = 2.0**25
-"""Bytes from which collectives on more than two nodes were published."""
 _LEAST_SHOWN: Final = 1.0
 """Bus bandwidth in GB/s from which it is said beside a time."""
 _THOUSAND: Final = 1000.0
@@ -187,14 +185,15 @@ def _shape(reading: Reading, accelerator: str) -> _Shape:
 
 def _check_size(shape: _Shape, size: float) -> None:
     """Refuse ranks and messages of which no published run tells anything."""
-    if shape.nodes > _MOST_NODES:
+    if shape.nodes > FITTED_NODES:
         raise InputError(
-            f"{shape.nodes} nodes: published runs of collectives have at most {_MOST_NODES}",
+            f"{shape.nodes} nodes: published runs of collectives have at most {FITTED_NODES}",
             "ask for fewer GPUs",
         )
-    if shape.nodes > 2 and size < _LEAST_MESSAGE:
+    if shape.nodes > 2 and size < LEAST_ACROSS.value:
         raise InputError(
-            f"{_bytes_text(size)} on {shape.nodes} nodes: published runs on more than two nodes begin at 32 MiB",
+            f"{_bytes_text(size)} on {shape.nodes} nodes: published runs on more than two nodes "
+            f"begin at {_bytes_text(LEAST_ACROSS.value)}",
             "ask for a larger message, or for two nodes",
         )
 

@@ -90,6 +90,7 @@ def _holds(reading: Reading) -> bool:
         case = serving_case(reading)
         values = case.values(*(name for pair in _LATENCIES for name in pair[:2]))
     except AssayError:
+        # A layout that cannot be holds nothing; the question itself is refused where it is answered.
         return False
     known = [math.nan if value is None else value for value in values]
     within = all(time <= limit for time, limit in zip(known[::2], known[1::2], strict=True))
